@@ -1,0 +1,1 @@
+"""Independent JEPA agents, and the one matrix that translates between them."""

@@ -1,0 +1,44 @@
+"""Checks that configuration dataclasses run at construction; each names the field and its value."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used. Launchers print it as one line and exit with code 2."""
+
+
+def positive(**fields: float) -> None:
+    """Raises `InputError` unless every field is finite and > 0."""
+    for name, value in fields.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name}={value} must be > 0")
+
+
+def non_negative(**fields: float) -> None:
+    """Raises `InputError` unless every field is finite and >= 0."""
+    for name, value in fields.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise InputError(f"{name}={value} must be >= 0")
+
+
+def in_range(low: float, high: float, **fields: float) -> None:
+    """Raises `InputError` unless every field lies in the closed interval [low, high]."""
+    for name, value in fields.items():
+        if not low <= value <= high:  # also false for NaN
+            raise InputError(f"{name}={value} must be in [{low}, {high}]")
+
+
+def one_of(options: Sequence[Any], **fields: Any) -> None:
+    """Raises `InputError` unless every field is one of the options."""
+    for name, value in fields.items():
+        if value not in options:
+            raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, options))}")
+
+
+def divides(divisor: int, **fields: int) -> None:
+    """Raises `InputError` unless `divisor` divides every field."""
+    for name, value in fields.items():
+        if value % divisor:
+            raise InputError(f"{name}={value} must be a multiple of {divisor}")
