@@ -1,0 +1,152 @@
+"""Schedules as functions of the step, and AdamW laid out as its equations.
+
+Nothing here counts steps in hidden state: the step is an argument, so resuming at step n and
+starting at step n are the same computation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from socialjepa_jax import validate
+
+PyTree = Any
+Schedule = Callable[[jax.typing.ArrayLike], jax.Array]
+
+
+def _progress(step: jax.typing.ArrayLike, total: jax.typing.ArrayLike) -> jax.Array:
+    return jnp.clip(jnp.asarray(step, jnp.float32) / jnp.maximum(total, 1), 0.0, 1.0)
+
+
+def constant(value: float) -> Schedule:
+    """The same value at every step."""
+    return lambda step: jnp.full_like(jnp.asarray(step, jnp.float32), value)
+
+
+def linear(start: float, end: float, total: jax.typing.ArrayLike) -> Schedule:
+    """From `start` at step 0 to `end` at step `total` along a straight line, constant after."""
+    return lambda step: start + (end - start) * _progress(step, total)
+
+
+def cosine(start: float, end: float, total: jax.typing.ArrayLike) -> Schedule:
+    """From `start` at step 0 to `end` at step `total` along half a cosine, constant after."""
+    return lambda step: (
+        end + (start - end) * 0.5 * (1.0 + jnp.cos(jnp.pi * _progress(step, total)))
+    )
+
+
+def warmup_cosine(
+    start: float, peak: float, end: float, warmup: int, total: jax.typing.ArrayLike
+) -> Schedule:
+    """Linear from `start` to `peak` over `warmup` steps, then half a cosine to `end` at `total`."""
+    rise, fall = linear(start, peak, warmup), cosine(peak, end, total - warmup)
+    return lambda step: jnp.where(step < warmup, rise(step), fall(step - warmup))
+
+
+def decay_mask(params: PyTree) -> PyTree:
+    """True where weight decay acts: arrays of two or more axes (kernels), not biases or scales.
+
+    Tokens and position tables are stored as [1, ..., D] and count as 1-D.
+    """
+    return jax.tree.map(lambda p: sum(n > 1 for n in p.shape) > 1, params)
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """Decoupled Adam with global-norm clipping (Loshchilov & Hutter, 2019), scheduled by the step.
+
+    Attributes:
+        learning_rate: peak of the schedule.
+        start_fraction: learning rate at step 0, as a fraction of the peak.
+        final_fraction: learning rate at the last step, as a fraction of the peak.
+        warmup_fraction: share of all steps over which the learning rate rises linearly.
+        weight_decay: coefficient at step 0; acts on kernels only (`decay_mask`).
+        final_weight_decay: coefficient at the last step, reached along half a cosine.
+        beta1, beta2, eps: Adam's constants.
+        clip: largest global gradient norm.
+    """
+
+    learning_rate: float = 3e-4
+    start_fraction: float = 0.0
+    final_fraction: float = 0.0
+    warmup_fraction: float = 0.05
+    weight_decay: float = 0.05
+    final_weight_decay: float = 0.05
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.positive(learning_rate=self.learning_rate, eps=self.eps, clip=self.clip)
+        validate.non_negative(
+            weight_decay=self.weight_decay, final_weight_decay=self.final_weight_decay
+        )
+        validate.in_range(
+            0.0,
+            1.0,
+            start_fraction=self.start_fraction,
+            final_fraction=self.final_fraction,
+            warmup_fraction=self.warmup_fraction,
+            beta1=self.beta1,
+            beta2=self.beta2,
+        )
+
+    def schedules(self, total_steps: int) -> tuple[Schedule, Schedule]:
+        """Returns (learning rate, weight decay) as functions of the number of updates so far.
+
+        The update with 0-based index i uses the value at i + 1: the first one moves, the last one
+        reaches the end of the schedule (as in I-JEPA's reference code).
+        """
+        peak = self.learning_rate
+        rate = warmup_cosine(
+            self.start_fraction * peak,
+            peak,
+            self.final_fraction * peak,
+            int(self.warmup_fraction * total_steps),
+            total_steps,
+        )
+        return rate, cosine(self.weight_decay, self.final_weight_decay, total_steps)
+
+    def _direction(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip),
+            optax.scale_by_adam(self.beta1, self.beta2, self.eps),
+        )
+
+    def init(self, params: PyTree) -> optax.OptState:
+        """Returns zero moments for the parameters."""
+        return self._direction().init(params)
+
+    def update(
+        self,
+        grads: PyTree,
+        opt_state: optax.OptState,
+        params: PyTree,
+        learning_rate: jax.Array,
+        weight_decay: jax.Array,
+    ) -> tuple[PyTree, optax.OptState]:
+        """One step: p <- p - lr (m / (sqrt(v) + eps) + wd p), the decay on kernels only.
+
+        Args:
+            grads: gradients of the global loss, shaped like `params`.
+            opt_state: moments from `init` or the previous step.
+            params: current parameters.
+            learning_rate: scalar, this step's value.
+            weight_decay: scalar, this step's value.
+
+        Returns:
+            The new parameters and moments.
+        """
+        direction, opt_state = self._direction().update(grads, opt_state)
+        new = jax.tree.map(
+            lambda p, d, decays: p - learning_rate * (d + (weight_decay * p if decays else 0.0)),
+            params,
+            direction,
+            decay_mask(params),
+        )
+        return new, opt_state

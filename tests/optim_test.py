@@ -1,0 +1,85 @@
+"""Schedules against the reference's values; AdamW against optax and by hand."""
+
+import pathlib
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from socialjepa_jax import optim, validate
+
+GOLDEN = pathlib.Path(__file__).parent / "golden" / "ijepa.npz"
+STEPS = 187_500  # 300 epochs of 625 steps: the reference's ViT-H/14 run
+
+
+def test_schedules_match_the_reference():
+    golden = np.load(GOLDEN)
+    index = golden["sched_step_index0"]
+    adamw = optim.AdamW(
+        learning_rate=1e-3,
+        start_fraction=0.2,
+        final_fraction=1e-3,
+        warmup_fraction=40 / 300,
+        weight_decay=0.04,
+        final_weight_decay=0.4,
+    )
+    rate, decay = adamw.schedules(STEPS)
+    np.testing.assert_allclose(rate(index + 1), golden["lr"], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(decay(index + 1), golden["wd"], rtol=1e-5)
+    np.testing.assert_allclose(
+        optim.linear(0.996, 1.0, STEPS)(index), golden["ema"], rtol=0, atol=1e-7
+    )
+
+
+def test_schedule_ends():
+    for schedule in (optim.linear(2.0, 5.0, 10), optim.cosine(2.0, 5.0, 10)):
+        np.testing.assert_allclose(schedule(jnp.array([0, 10, 99])), [2.0, 5.0, 5.0], rtol=1e-6)
+    np.testing.assert_allclose(optim.cosine(0.0, 1.0, 8)(4), 0.5, atol=1e-6)
+    assert optim.constant(3.0)(7) == 3.0
+
+
+def _params():
+    keys = jax.random.split(jax.random.key(0), 3)
+    return {
+        "kernel": jax.random.normal(keys[0], (3, 4)),
+        "bias": jax.random.normal(keys[1], (4,)),
+        "token": jax.random.normal(keys[2], (1, 1, 5)),
+    }
+
+
+def test_update_equals_optax_adamw():
+    adamw = optim.AdamW(weight_decay=0.1, clip=0.5)
+    reference = optax.chain(
+        optax.clip_by_global_norm(0.5),
+        optax.adamw(1e-2, 0.9, 0.95, 1e-8, weight_decay=0.1, mask=optim.decay_mask),
+    )
+    ours = theirs = _params()
+    state, reference_state = adamw.init(ours), reference.init(theirs)
+    for step in range(5):
+        grads = jax.tree.map(lambda p, s=step: jnp.sin(3.0 * p + s), ours)
+        ours, state = adamw.update(grads, state, ours, jnp.float32(1e-2), jnp.float32(0.1))
+        updates, reference_state = reference.update(grads, reference_state, theirs)
+        theirs = optax.apply_updates(theirs, updates)
+    chex.assert_trees_all_close(ours, theirs, atol=1e-6)
+
+
+def test_decay_acts_on_kernels_only():
+    adamw, params = optim.AdamW(), _params()
+    zero = jax.tree.map(jnp.zeros_like, params)
+    new, _ = adamw.update(zero, adamw.init(params), params, jnp.float32(0.1), jnp.float32(0.5))
+    np.testing.assert_allclose(new["kernel"], 0.95 * params["kernel"], rtol=1e-6)
+    chex.assert_trees_all_equal(new["bias"], params["bias"])
+    chex.assert_trees_all_equal(new["token"], params["token"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("learning_rate", -1.0), ("learning_rate", float("nan")), ("weight_decay", -0.1),
+     ("beta2", 1.5), ("clip", 0.0), ("warmup_fraction", float("nan"))],
+)  # fmt: skip
+def test_impossible_settings_are_named(field, value):
+    with pytest.raises(validate.InputError, match=f"{field}={value}"):
+        optim.AdamW(**{field: value})
