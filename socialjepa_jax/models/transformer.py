@@ -1,0 +1,120 @@
+"""The parts that encoders and predictors share: dense layer, LayerNorm, attention, block.
+
+Shape key: B batch, T tokens, D features, H heads, K features per head.
+
+Parameters, LayerNorm statistics and the softmax are float32 whatever `dtype` the rest computes in.
+Layers flatten batch and tokens before the matrix product and attention is written as plain batched
+products, which XLA compiles to the fastest code on CPU and to the same kernels elsewhere.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from socialjepa_jax import validate
+
+HIDDEN_SCORE = -1e30  # finite, so that a row without any visible key stays finite too
+
+
+class Dense(nnx.Module):
+    """`x @ kernel + bias` over the last axis, computed in `dtype`.
+
+    The kernel is normal with standard deviation `std`. (The reference truncates at the absolute
+    value 2, which is 100 standard deviations away.)
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, std: float, dtype: str, rngs: nnx.Rngs
+    ) -> None:
+        self.kernel = nnx.Param(std * jax.random.normal(rngs.params(), (inputs, outputs)))
+        self.bias = nnx.Param(jnp.zeros(outputs))
+        self.dtype = dtype
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """[..., inputs] -> [..., outputs] in `dtype`."""
+        flat = x.reshape(-1, x.shape[-1]).astype(self.dtype)
+        out = flat @ self.kernel[...].astype(self.dtype) + self.bias[...].astype(self.dtype)[None]
+        return out.reshape(*x.shape[:-1], -1)
+
+
+def normalize(x: jax.Array, eps: float) -> jax.Array:
+    """Zero mean and unit variance over the last axis, in float32; no learnt scale."""
+    x = x.astype(jnp.float32)
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + eps)
+
+
+class LayerNorm(nnx.Module):
+    """LayerNorm with scale and bias; statistics in float32, result in `dtype`."""
+
+    def __init__(self, dim: int, *, dtype: str, eps: float = 1e-6) -> None:
+        self.scale = nnx.Param(jnp.ones(dim))
+        self.bias = nnx.Param(jnp.zeros(dim))
+        self.dtype = dtype
+        self.eps = eps
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """[..., dim] -> [..., dim]."""
+        shape = (1,) * (x.ndim - 1) + (-1,)
+        out = normalize(x, self.eps) * self.scale[...].reshape(shape)
+        return (out + self.bias[...].reshape(shape)).astype(self.dtype)
+
+
+class Attention(nnx.Module):
+    """Multi-head self-attention with biases (Vaswani et al., 2017)."""
+
+    def __init__(self, dim: int, heads: int, *, std: float, dtype: str, rngs: nnx.Rngs) -> None:
+        self.qkv = Dense(dim, 3 * dim, std=std, dtype=dtype, rngs=rngs)
+        self.proj = Dense(dim, dim, std=std, dtype=dtype, rngs=rngs)
+        self.heads = heads
+
+    def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
+        """[B, T, D] -> [B, T, D]; keys where `valid_BT` is False are seen by no query."""
+        B, T, D = x_BTD.shape
+        qkv = self.qkv(x_BTD).reshape(B, T, 3, self.heads, D // self.heads)
+        q_BHTK, k_BHTK, v_BHTK = jnp.moveaxis(qkv, (2, 3), (0, 2))
+        scale = (D // self.heads) ** -0.5
+        scores_BHTT = ((q_BHTK * scale) @ k_BHTK.mT).astype(jnp.float32)
+        if valid_BT is not None:
+            scores_BHTT = jnp.where(valid_BT[:, None, None, :], scores_BHTT, HIDDEN_SCORE)
+        weights_BHTT = jax.nn.softmax(scores_BHTT, axis=-1).astype(v_BHTK.dtype)
+        return self.proj((weights_BHTT @ v_BHTK).swapaxes(1, 2).reshape(B, T, D))
+
+
+class Block(nnx.Module):
+    """Pre-LayerNorm transformer block: attention, then an MLP with exact GELU."""
+
+    def __init__(
+        self, dim: int, heads: int, mlp_ratio: float, *, std: float, dtype: str, rngs: nnx.Rngs
+    ) -> None:
+        hidden = int(dim * mlp_ratio)
+        self.norm1 = LayerNorm(dim, dtype=dtype)
+        self.attention = Attention(dim, heads, std=std, dtype=dtype, rngs=rngs)
+        self.norm2 = LayerNorm(dim, dtype=dtype)
+        self.fc1 = Dense(dim, hidden, std=std, dtype=dtype, rngs=rngs)
+        self.fc2 = Dense(hidden, dim, std=std, dtype=dtype, rngs=rngs)
+
+    def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
+        """[B, T, D] -> [B, T, D]."""
+        x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT)
+        hidden = jax.nn.gelu(self.fc1(self.norm2(x_BTD)), approximate=False)
+        return x_BTD + self.fc2(hidden)
+
+
+@functools.cache
+def sincos_positions(grid: tuple[int, int], dim: int) -> np.ndarray:
+    """Fixed 2-D sine-cosine positions f32[rows * columns, dim], patches in raster order.
+
+    The first half of the features encodes the column, the second half the row; each half is
+    sin(p w_i) for all i and then cos(p w_i), with w_i = 10000^(-i / (dim / 4)), i = 0 .. dim/4 - 1
+    (the convention of the I-JEPA and MAE code). `dim` must be a multiple of 4.
+    """
+    validate.divides(4, dim=dim)
+    frequencies = 10000.0 ** (-np.arange(dim // 4) / (dim / 4))
+    row, column = np.meshgrid(np.arange(grid[0]), np.arange(grid[1]), indexing="ij")
+    angles = [axis.reshape(-1, 1) * frequencies for axis in (column, row)]
+    parts = [f(angle) for angle in angles for f in (np.sin, np.cos)]
+    return np.concatenate(parts, axis=1).astype(np.float32)

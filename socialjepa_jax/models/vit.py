@@ -1,0 +1,163 @@
+"""Vision Transformer that encodes only the patches it is asked to (Dosovitskiy et al., 2021).
+
+Shape key: B batch, H height, W width, C channels, N patches of the grid, K kept patches,
+T tokens (CLS, registers, patches), D features.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from socialjepa_jax import validate
+from socialjepa_jax.models.transformer import Block, Dense, LayerNorm, sincos_positions
+
+SIZES: dict[str, dict[str, int]] = {
+    "Ti": {"width": 192, "depth": 12, "heads": 3},
+    "S": {"width": 384, "depth": 12, "heads": 6},
+    "B": {"width": 768, "depth": 12, "heads": 12},
+    "L": {"width": 1024, "depth": 24, "heads": 16},
+    "H": {"width": 1280, "depth": 32, "heads": 16},
+}
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """Sizes of a ViT; the defaults are ViT-S/16 at 224. Named sizes: `ViTConfig(**SIZES["B"])`.
+
+    Attributes:
+        image_size: height and width of the square input, pixels.
+        patch_size: height and width of a patch, pixels.
+        channels: channels of the input.
+        width: features per token.
+        depth: number of blocks.
+        heads: attention heads of a block.
+        mlp_ratio: hidden width of a block's MLP over `width`.
+        cls_token: whether a learnt token is put in front; it is then the latent, otherwise the
+            mean of the patch tokens is.
+        registers: learnt tokens that take part in attention and are dropped from the output
+            (Darcet et al., 2024).
+        dtype: what matrix products compute in, "float32" or "bfloat16"; parameters stay float32.
+        init_std: standard deviation of the initial kernels and learnt tokens.
+    """
+
+    image_size: int = 224
+    patch_size: int = 16
+    channels: int = 3
+    width: int = 384
+    depth: int = 12
+    heads: int = 6
+    mlp_ratio: float = 4.0
+    cls_token: bool = True
+    registers: int = 0
+    dtype: str = "float32"
+    init_std: float = 0.02
+
+    def __post_init__(self) -> None:
+        sizes = ("image_size", "patch_size", "channels", "width", "depth", "heads", "mlp_ratio")
+        validate.positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
+        validate.non_negative(registers=self.registers)
+        validate.one_of(("float32", "bfloat16"), dtype=self.dtype)
+        validate.divides(self.patch_size, image_size=self.image_size)
+        validate.divides(self.heads, width=self.width)
+        validate.divides(4, width=self.width)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return (self.image_size // self.patch_size,) * 2
+
+    @property
+    def num_patches(self) -> int:
+        """Patches of an image."""
+        return self.grid[0] * self.grid[1]
+
+
+def patchify(images_BHWC: jax.Array, patch: int) -> jax.Array:
+    """Cuts f32[B, H, W, C] into patches in raster order: [B, N, patch * patch * C]."""
+    B, H, W, C = images_BHWC.shape
+    x = images_BHWC.reshape(B, H // patch, patch, W // patch, patch, C)
+    return x.swapaxes(2, 3).reshape(B, -1, patch * patch * C)
+
+
+class ViT(nnx.Module):
+    """Patch embedding, fixed sine-cosine positions, pre-LayerNorm blocks, final LayerNorm."""
+
+    def __init__(self, config: ViTConfig, rngs: nnx.Rngs) -> None:
+        c = config
+        self.config = config
+        self.patch = Dense(
+            c.patch_size**2 * c.channels, c.width, std=c.init_std, dtype=c.dtype, rngs=rngs
+        )
+        count = c.cls_token + c.registers
+        if c.cls_token:
+            self.cls = nnx.Param(c.init_std * jax.random.normal(rngs.params(), (c.width,)))
+        if c.registers:
+            shape = (c.registers, c.width)
+            self.registers = nnx.Param(c.init_std * jax.random.normal(rngs.params(), shape))
+        self.num_prefix = count
+        for i in range(c.depth):
+            block = Block(
+                c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, rngs=rngs
+            )
+            setattr(self, f"block_{i:02d}", block)
+        self.norm = LayerNorm(c.width, dtype=c.dtype)
+
+    def __call__(
+        self,
+        images_BHWC: jax.Array,
+        keep_BK: jax.Array | None = None,
+        valid_BK: jax.Array | None = None,
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """Encodes images, or only some of their patches.
+
+        Args:
+            images_BHWC: f32[B, H, W, C].
+            keep_BK: i32[B, K], the patches to encode (raster order of the grid); the others are
+                really dropped and cost nothing. None encodes all.
+            valid_BK: bool[B, K], slots of `keep_BK` that count; the others are seen by no token
+                and left out of the mean. None: all count.
+
+        Returns:
+            The latent [B, D] (CLS, or the mean of the patch tokens where there is no CLS) and
+            the intermediates by name: "block_03/tokens" [B, K, D] and "block_03/cls" [B, D] after
+            each block, "tokens", "cls" and "mean" after the final LayerNorm ("cls" entries only
+            with a CLS token).
+        """
+        x = self._embed(images_BHWC, keep_BK)
+        valid_BT = valid_BK
+        if valid_BK is not None:
+            valid_BT = jnp.pad(valid_BK, ((0, 0), (self.num_prefix, 0)), constant_values=True)
+        out: dict[str, jax.Array] = {}
+        for i in range(self.config.depth):
+            x = getattr(self, f"block_{i:02d}")(x, valid_BT)
+            out |= {f"block_{i:02d}/{name}": part for name, part in self._parts(x).items()}
+        out |= self._parts(self.norm(x))
+        out["mean"] = _masked_mean(out["tokens"], valid_BK)
+        return out["cls" if self.config.cls_token else "mean"], out
+
+    def _embed(self, images_BHWC: jax.Array, keep_BK: jax.Array | None) -> jax.Array:
+        patches = patchify(images_BHWC, self.config.patch_size)
+        positions = jnp.asarray(sincos_positions(self.config.grid, self.config.width))
+        if keep_BK is None:
+            x = self.patch(patches) + positions.astype(self.config.dtype)[None]
+        else:  # dropped before they are embedded
+            kept = jnp.take_along_axis(patches, keep_BK[:, :, None], axis=1)
+            x = self.patch(kept) + positions[keep_BK].astype(self.config.dtype)
+        prefix = [self.cls[...][None]] if self.config.cls_token else []
+        prefix += [self.registers[...]] if self.config.registers else []
+        tokens = [jnp.broadcast_to(p[None], (x.shape[0], *p.shape)).astype(x.dtype) for p in prefix]
+        return jnp.concatenate([*tokens, x], axis=1)
+
+    def _parts(self, x_BTD: jax.Array) -> dict[str, jax.Array]:
+        parts = {"tokens": x_BTD[:, self.num_prefix :]}
+        return parts | ({"cls": x_BTD[:, 0]} if self.config.cls_token else {})
+
+
+def _masked_mean(tokens_BKD: jax.Array, valid_BK: jax.Array | None) -> jax.Array:
+    tokens_BKD = tokens_BKD.astype(jnp.float32)
+    if valid_BK is None:
+        return tokens_BKD.mean(1)
+    weight = valid_BK[:, :, None].astype(jnp.float32)
+    return (tokens_BKD * weight).sum(1) / jnp.maximum(weight.sum(1), 1.0)
