@@ -97,17 +97,17 @@ class ObservationTable:
             )
         if len(set(self.factor_names)) < len(self.factor_names):
             raise validate.InputError(f"factor_names={self.factor_names} must be distinct")
-        for name, end in (
-            ("category", len(self.label_names)),
-            ("instance", 2**31),
-            ("azimuth", 360),
-        ):
+        for name in ("category", "instance", "azimuth"):
             if name not in self.factor_names:
                 raise validate.InputError(f"factor_names={self.factor_names} must have {name!r}")
-            column = self.column(name)
-            bad = (column < 0) | (column >= end)
+        ends = {"category": len(self.label_names), "azimuth": 360}
+        for name in self.factor_names:
+            end = ends.get(name, 2**31)
+            bad = (self.column(name) < 0) | (self.column(name) >= end)
             if bad.any():
-                raise validate.InputError(f"{name}={column[bad][0]} must be in [0, {end})")
+                raise validate.InputError(
+                    f"{name}={self.column(name)[bad][0]} is not in [0, {end})"
+                )
 
     def column(self, name: str) -> np.ndarray:
         """One factor of all pictures, integers [M]."""

@@ -1,0 +1,194 @@
+"""Pictures and factors from NumPy arrays: one `.npz`, or a folder of `.npy` files."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from socialjepa_jax import validate
+from socialjepa_jax.data import base, pictures
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_COLUMNS = (("category", "category"), ("instance", "instance"), ("azimuth", "azimuth"))
+
+
+def _half_circles() -> base.Protocol:
+    return base.Protocol(kind="rig", azimuths=(0, 180))
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraysData:
+    """A dataset of one's own.
+
+    Attributes:
+        kind: "arrays".
+        path: `.npz` file, or folder with a `NAME.npy` for every array.
+        columns: (role, array name) of every factor. The roles "category", "instance" and
+            "azimuth" (degrees) are needed; "elevation", "lighting" and others may join them. All
+            are integers [M].
+        images: array of the pictures, uint8 [M, H, W] or [M, H, W, C]; with `offsets` the JPEG
+            or PNG files one after the other, uint8 [bytes].
+        offsets: array of integers [M + 1], file m is images[offsets[m] : offsets[m + 1]]; "" for
+            plain pictures.
+        label_names: array of the categories' names, strings [C]; "" names them by number.
+        image_size: side in pixels that pictures are resized to; 0 keeps them as they are.
+        channels: 1 (RGB becomes luma) or 3 (grey is repeated).
+        protocol: how states and cameras are made of the pictures.
+        splits: what is held out.
+    """
+
+    kind: str = "arrays"
+    path: str = ""
+    columns: tuple[tuple[str, str], ...] = _COLUMNS
+    images: str = "images"
+    offsets: str = ""
+    label_names: str = ""
+    image_size: int = 0
+    channels: int = 3
+    protocol: base.Protocol = dataclasses.field(default_factory=_half_circles)
+    splits: base.Splits = dataclasses.field(default_factory=base.Splits)
+
+    def __post_init__(self) -> None:
+        validate.one_of(("arrays",), kind=self.kind)
+        validate.non_negative(image_size=self.image_size)
+        validate.one_of((1, 3), channels=self.channels)
+        roles = [role for role, _ in self.columns]
+        for role in ("category", "instance", "azimuth"):
+            if roles.count(role) != 1:
+                raise validate.InputError(f"columns={self.columns} must name {role!r} once")
+
+    def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
+        """Reads, decodes and pairs the pictures; nothing is cached.
+
+        Raises:
+            InputError: file or array missing, damaged, or of another type or length.
+        """
+        del cache_dir
+        path = pathlib.Path(self.path).expanduser()
+        images = np.stack(list(self._pictures(path)))
+        columns = [read_array(path, name, "iu", (1,)).astype(np.int64) for _, name in self.columns]
+        for (_, name), column in zip(self.columns, columns):
+            if len(column) != len(images):
+                raise validate.InputError(
+                    f"{path}: {name!r} has {len(column)} entries for {len(images)} pictures"
+                )
+        factor_names = tuple(role for role, _ in self.columns)
+        if self.label_names:
+            label_names = tuple(read_array(path, self.label_names, "U", (1,)).tolist())
+        else:
+            labels = columns[factor_names.index("category")]
+            label_names = tuple(str(label) for label in range(labels.max() + 1))
+        table = base.ObservationTable(images, np.stack(columns, axis=1), factor_names, label_names)
+        return base.pair_views(table, self.protocol, self.splits, path.stem)
+
+    def _pictures(self, path: pathlib.Path) -> Iterator[np.ndarray]:
+        """Yields at least one uint8 [H, W, channels], all of one shape."""
+        shape = None
+        for index, picture in enumerate(self._stored(path)):
+            picture = pictures.to_channels(picture, self.channels)
+            if self.image_size:
+                picture = pictures.resize(picture, self.image_size)
+            shape = shape or picture.shape
+            if picture.shape != shape:
+                raise validate.InputError(
+                    f"{path}: {self.images!r}: picture {index} is {picture.shape}, the first is "
+                    f"{shape}; image_size makes them equal"
+                )
+            yield picture
+        if not shape:
+            raise validate.InputError(f"{path}: {self.images!r} holds no pictures")
+
+    def _stored(self, path: pathlib.Path) -> Iterator[np.ndarray]:
+        """Yields uint8 [H, W, 1 or 3]."""
+        if self.offsets:
+            yield from self._decoded(path)
+            return
+        images = read_array(path, self.images, "u", (3, 4))
+        images = images[..., None] if images.ndim == 3 else images
+        if images.dtype != np.uint8 or images.shape[-1] not in (1, 3) or 0 in images.shape[1:]:
+            raise validate.InputError(
+                f"{path}: {self.images!r} is {images.dtype}{images.shape}, must be uint8 [M, H, W] "
+                "or [M, H, W, 1 or 3]"
+            )
+        yield from images
+
+    def _decoded(self, path: pathlib.Path) -> Iterator[np.ndarray]:
+        blobs = read_array(path, self.images, "u", (1,))
+        offsets = read_array(path, self.offsets, "iu", (1,)).astype(np.int64)
+        bounds = np.concatenate([[0], offsets, [len(blobs)]])
+        if blobs.dtype != np.uint8 or (np.diff(bounds) < 0).any():
+            raise validate.InputError(
+                f"{path}: {self.offsets!r} must rise from 0 to the length of {self.images!r}, "
+                f"which must be uint8 (here {blobs.dtype}[{len(blobs)}])"
+            )
+        for index, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            try:
+                yield pictures.decode(blobs[start:stop].tobytes())
+            except ValueError as error:
+                raise validate.InputError(
+                    f"{path}: {self.images!r}: picture {index}: {error}"
+                ) from error
+
+
+def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]) -> np.ndarray:
+    """Reads one array of a `.npz` file or of a folder of `.npy` files; its header is checked first.
+
+    Args:
+        path: the file or folder.
+        name: of the array.
+        kinds: NumPy dtype kinds that are welcome ("iu": integers); never objects, hence no pickle.
+        ndims: welcome numbers of dimensions.
+
+    Returns:
+        The array.
+
+    Raises:
+        InputError: file or array missing, damaged or truncated, or of another kind.
+    """
+    try:
+        with _open(path, name) as (stream, size):
+            version = npy.read_magic(stream)
+            if version not in _HEADERS:
+                raise ValueError(f"format version {version}")
+            shape, _, dtype = _HEADERS[version](stream)
+            if dtype.kind not in kinds or len(shape) not in ndims:
+                raise validate.InputError(
+                    f"{path}: {name!r} is {dtype}{list(shape)}, must be of kind {kinds!r} with "
+                    f"{' or '.join(map(str, ndims))} dimensions"
+                )
+            if math.prod(shape) * dtype.itemsize != size - stream.tell():
+                raise ValueError(f"{size} bytes do not fit {dtype}{list(shape)}")
+            stream.seek(0)
+            return npy.read_array(stream, allow_pickle=False)
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, validate.InputError):
+            raise
+        raise validate.InputError(f"{path}: {name!r}: damaged or truncated ({error})") from error
+
+
+@contextlib.contextmanager
+def _open(path: pathlib.Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """Opens one array for reading; gives its size in bytes, header included, beside it."""
+    if path.is_dir():
+        file = path / f"{name}.npy"
+        if not file.is_file():
+            raise validate.InputError(f"{file}: no such file")
+        with file.open("rb") as stream:
+            yield stream, file.stat().st_size
+        return
+    if not path.is_file():
+        raise validate.InputError(f"{path}: no such file")
+    with zipfile.ZipFile(path) as archive:
+        if f"{name}.npy" not in archive.namelist():
+            held = ", ".join(member.removesuffix(".npy") for member in archive.namelist())
+            raise validate.InputError(f"{path}: no array {name!r}, it holds {held}")
+        with archive.open(f"{name}.npy") as stream:
+            yield stream, archive.getinfo(f"{name}.npy").file_size

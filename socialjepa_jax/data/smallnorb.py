@@ -1,0 +1,148 @@
+"""smallNORB from its original files (LeCun, Huang and Bottou, 2004), gzipped or plain."""
+
+import dataclasses
+import gzip
+import io
+import math
+import pathlib
+import zlib
+
+import numpy as np
+
+from socialjepa_jax import validate
+from socialjepa_jax.data import base, pictures
+
+LABEL_NAMES = ("four-legged animal", "human", "airplane", "truck", "car")
+FACTOR_NAMES = ("category", "instance", "elevation", "azimuth", "lighting")
+_PREFIX = {
+    "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
+    "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
+}
+_DTYPES: dict[int, np.dtype] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
+_LEVELS = np.array([10, 9, 36, 6])  # of the info columns: instance, elevation, azimuth, lighting
+_MAX_DEFLATE = 1032  # no gzip file expands further
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallNorbData:
+    """The photographs of 50 toys under 9 elevations, 18 azimuths and 6 lightings.
+
+    Attributes:
+        kind: "smallnorb".
+        path: folder with the files `smallnorb-...-{dat,cat,info}.mat` or `.mat.gz`.
+        protocol: how states and cameras are made of them; azimuths are multiples of 20 degrees.
+        splits: what is held out.
+        image_size: side of the pictures in pixels (96 as stored).
+        parts: the published files to read; they show different objects, five a category each.
+        stereo: "left" camera of the stereo pair, or "both" as two channels.
+    """
+
+    kind: str = "smallnorb"
+    path: str = ""
+    protocol: base.Protocol = dataclasses.field(default_factory=base.Protocol)
+    splits: base.Splits = dataclasses.field(default_factory=base.Splits)
+    image_size: int = 96
+    parts: tuple[str, ...] = ("training", "testing")
+    stereo: str = "left"
+
+    def __post_init__(self) -> None:
+        validate.one_of(("smallnorb",), kind=self.kind)
+        validate.positive(image_size=self.image_size)
+        validate.one_of(("left", "both"), stereo=self.stereo)
+        if not self.parts or len(set(self.parts)) < len(self.parts):
+            raise validate.InputError(f"parts={self.parts} must be one or two distinct names")
+        for part in self.parts:
+            validate.one_of(tuple(_PREFIX), parts=part)
+
+    def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
+        """Reads, pairs and resizes the pictures; nothing is cached.
+
+        Raises:
+            InputError: a file is missing, damaged or not what its name says.
+        """
+        del cache_dir
+        tables = [_read_part(pathlib.Path(self.path).expanduser(), part) for part in self.parts]
+        shapes = {pairs.shape[1:] for pairs, _ in tables}
+        if len(shapes) > 1:
+            raise validate.InputError(f"{self.path}: the parts' pictures differ in shape, {shapes}")
+        eyes = 1 if self.stereo == "left" else 2
+        images = np.concatenate([pairs[:, :eyes] for pairs, _ in tables])
+        table = base.ObservationTable(
+            images=np.moveaxis(images, 1, -1),
+            factors=np.concatenate([factors for _, factors in tables]),
+            factor_names=FACTOR_NAMES,
+            label_names=LABEL_NAMES,
+        )
+        views = base.pair_views(table, self.protocol, self.splits, self.kind)
+        return dataclasses.replace(views, images=pictures.resize(views.images, self.image_size))
+
+
+def read_matrix(path: pathlib.Path) -> np.ndarray:
+    """Reads one matrix: little-endian i32 magic, ndim and max(3, ndim) dimensions, then the data.
+
+    Args:
+        path: of the plain file; `path` + ".gz" is read where only that exists.
+
+    Returns:
+        uint8 or int32 array, read-only.
+
+    Raises:
+        InputError: missing, damaged, of another magic number, too short or too long.
+    """
+    compressed = path.with_name(path.name + ".gz")
+    if not path.is_file() and not compressed.is_file():
+        raise validate.InputError(f"{path}: no such file, nor {compressed.name} beside it")
+    path = path if path.is_file() else compressed
+    try:
+        with path.open("rb") if path.suffix == ".mat" else gzip.open(path) as stream:
+            return _read_stream(stream, path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise validate.InputError(f"{path}: damaged or truncated ({error})") from error
+
+
+def _read_stream(stream: io.BufferedIOBase, path: pathlib.Path) -> np.ndarray:
+    magic, ndim = _integers(stream, 2, path)
+    if magic not in _DTYPES:
+        raise validate.InputError(f"{path}: magic number {magic:#x} is not smallNORB's")
+    if not 1 <= ndim <= 4:
+        raise validate.InputError(f"{path}: {ndim} dimensions, must be 1 to 4")
+    shape = _integers(stream, max(3, ndim), path)[:ndim]
+    if min(shape) < 1:
+        raise validate.InputError(f"{path}: dimensions {shape} must be > 0")
+    size = math.prod(shape) * _DTYPES[magic].itemsize
+    limit = path.stat().st_size * (1 if path.suffix == ".mat" else _MAX_DEFLATE)
+    data = stream.read(size + 1) if size <= limit else b""  # never allocates what cannot be there
+    if len(data) != size:
+        raise validate.InputError(
+            f"{path}: truncated or overlong, dimensions {shape} need {size} bytes of data"
+        )
+    return np.frombuffer(data, _DTYPES[magic]).reshape(shape)
+
+
+def _integers(stream: io.BufferedIOBase, count: int, path: pathlib.Path) -> list[int]:
+    data = stream.read(4 * count)
+    if len(data) < 4 * count:
+        raise validate.InputError(f"{path}: truncated, the header is incomplete")
+    return np.frombuffer(data, "<i4").tolist()
+
+
+def _read_part(folder: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Stereo pairs uint8 [M, 2, H, W] and their factors int32 [M, 5] in `FACTOR_NAMES`' order."""
+    paths = {name: folder / f"{_PREFIX[part]}-{name}.mat" for name in ("dat", "cat", "info")}
+    data, labels, info = (read_matrix(path) for path in paths.values())
+    if data.dtype != np.uint8 or data.ndim != 4 or data.shape[1] != 2:
+        raise validate.InputError(f"{paths['dat']}: {data.dtype}{data.shape} is no u1 [M, 2, H, W]")
+    for name, matrix, shape in (("cat", labels, data.shape[:1]), ("info", info, (len(data), 4))):
+        if matrix.dtype != np.int32 or matrix.shape != shape:
+            raise validate.InputError(
+                f"{paths[name]}: {matrix.dtype}{matrix.shape} does not fit {len(data)} pictures"
+            )
+    if labels.min() < 0 or labels.max() >= len(LABEL_NAMES):
+        raise validate.InputError(f"{paths['cat']}: categories must be 0 to {len(LABEL_NAMES) - 1}")
+    if info.min() < 0 or (info >= _LEVELS[None]).any() or (info[:, 2] % 2).any():
+        raise validate.InputError(
+            f"{paths['info']}: instance, elevation, azimuth, lighting must be "
+            "0-9, 0-8, even 0-34 and 0-5"
+        )
+    instance, elevation, azimuth, lighting = info.T
+    return data, np.stack([labels, instance, elevation, 10 * azimuth, lighting], axis=1)
