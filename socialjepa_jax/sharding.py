@@ -1,9 +1,16 @@
 """How a computation sees several devices: the mesh and the reductions over the global batch."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from socialjepa_jax.validate import InputError
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,33 @@ class Reduce:
         if self.axis_name is None:
             return x
         return jax.lax.all_gather(x, self.axis_name, tiled=True)
+
+
+AGENT, DATA = "agent", "data"  # the two mesh axes, everywhere
+
+
+def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -> Mesh:
+    """Lays devices out over ('agent', 'data'), as many agents side by side as divide evenly.
+
+    Args:
+        num_agents: agents trained by the program.
+        batch_size: each agent's global batch, split over the 'data' axis.
+        devices: the devices to use, in order.
+
+    Raises:
+        InputError: if the batch cannot be split over the devices that share an agent.
+    """
+    across_agents = math.gcd(num_agents, len(devices))
+    across_data = len(devices) // across_agents
+    if batch_size % across_data:
+        raise InputError(
+            f"batch_size={batch_size} cannot be split over {across_data} devices "
+            f"({len(devices)} devices for {num_agents} agents)"
+        )
+    grid = np.asarray(devices).reshape(across_agents, across_data)
+    return Mesh(grid, (AGENT, DATA), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def by_agent(mesh: Mesh) -> NamedSharding:
+    """Sharding of arrays with a leading agent axis, replicated over 'data'."""
+    return NamedSharding(mesh, P(AGENT))

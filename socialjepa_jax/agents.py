@@ -1,0 +1,232 @@
+"""Agents: independent runs, stepped side by side by one compiled program.
+
+Everything trained carries a leading agent axis. `Trainer.step` is
+
+    shard_map over ('agent', 'data') ( map over the local agents ( scan over steps ( one step )))
+
+and one step of one agent is a pure function of (state, its images, its settings):
+
+    batch -> loss -> gradient -> AdamW -> after_update.
+
+Shape key: A agents, N states, H height, W width, C channels, B batch, S steps, R training rows.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from socialjepa_jax import sharding
+from socialjepa_jax.data.augment import Augment, augment
+from socialjepa_jax.data.resident import batch_rows, gather
+from socialjepa_jax.objectives.base import HParams, Metrics, Objective
+from socialjepa_jax.optim import AdamW
+
+PyTree = Any
+
+# The named random streams of an agent; each is folded into the agent's own key.
+_INIT, _ORDER, _STEP = 0, 1, 2
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["step", "params", "aux", "opt_state"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class AgentState:
+    """All that a run carries from one step to the next; leaves have a leading agent axis.
+
+    Attributes:
+        step: i32[A], updates done so far.
+        params: what the optimiser moves.
+        aux: what the objective carries beside it (EMA target, ...).
+        opt_state: the optimiser's moments.
+    """
+
+    step: jax.Array
+    params: PyTree
+    aux: PyTree
+    opt_state: PyTree
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["images", "rows", "mean", "std"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class AgentData:
+    """What an agent sees: its own camera's pictures and nothing else.
+
+    Attributes:
+        images: u8[A, N, H, W, C].
+        rows: i32[A, R], the states it may train on.
+        mean, std: f32[A, C], pixel statistics of its training pictures.
+    """
+
+    images: jax.Array
+    rows: jax.Array
+    mean: jax.Array
+    std: jax.Array
+
+
+def agent_key(seed: jax.Array, stream: int) -> jax.Array:
+    """The key of one named random stream of the agent with this seed."""
+    return jax.random.fold_in(jax.random.key(seed), stream)
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Steps all agents on a mesh.
+
+    Attributes:
+        objective: what is learnt.
+        optimizer: how.
+        augmentation: of the training pictures.
+        total_steps: length of the run, for the schedules.
+        batch_size: pictures a step and agent, over all devices.
+        steps_per_call: steps in one compiled call.
+        mesh: devices over ('agent', 'data').
+        agent_map: "vmap" | "map": how a device steps the agents it holds. On CPUs `vmap` over
+            small networks is slower than one after another, and "map" keeps agents bit-identical
+            whatever their neighbours do.
+    """
+
+    objective: Objective
+    optimizer: AdamW
+    augmentation: Augment
+    total_steps: int
+    batch_size: int
+    steps_per_call: int
+    mesh: Mesh
+    agent_map: str
+
+    def init(self, hparams: HParams) -> AgentState:
+        """Returns the agents' states at step 0 from hparams['seed'] i32[A]."""
+
+        def init_one(hparams: HParams) -> AgentState:
+            params, aux = self.objective.init(agent_key(hparams["seed"], _INIT))
+            # A second buffer: the state is donated, and a buffer can be donated only once.
+            params, aux = jax.tree.map(jnp.copy, (params, aux))
+            return AgentState(jnp.int32(0), params, aux, self.optimizer.init(params))
+
+        mapped = jax.jit(
+            lambda hparams: jax.lax.map(init_one, hparams),
+            out_shardings=sharding.by_agent(self.mesh),
+        )
+        return mapped(hparams)
+
+    def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
+        """This shard's part of the global batch of one agent at this step."""
+        num_shards = self.mesh.shape[sharding.DATA]
+        rows = batch_rows(
+            agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size
+        )
+        local = self.batch_size // num_shards
+        start = jax.lax.axis_index(sharding.DATA) * local
+        rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
+        images = gather(data.images, rows, data.mean, data.std)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+            self._step_key(state.step, seed), rows
+        )
+        return {"image": augment(images, keys, self.augmentation), "index": rows}
+
+    def _step_key(self, step: jax.Array, seed: jax.Array) -> jax.Array:
+        return jax.random.fold_in(agent_key(seed, _STEP), step)
+
+    def _step_one(
+        self, state: AgentState, data: AgentData, hparams: HParams
+    ) -> tuple[AgentState, Metrics]:
+        """One update of one agent, inside shard_map."""
+        loss_key, _ = jax.random.split(self._step_key(state.step, hparams["seed"]))
+        batch = self._batch(state, data, hparams["seed"])
+        (loss, (aux, metrics)), grads = jax.value_and_grad(self.objective.loss, has_aux=True)(
+            state.params,
+            state.aux,
+            batch,
+            loss_key,
+            hparams,
+            sharding.Reduce(sharding.DATA),
+        )
+        rate, decay = self.optimizer.schedules(self.total_steps)
+        rate = hparams["learning_rate"] * rate(state.step + 1)
+        params, opt_state = self.optimizer.update(
+            grads, state.opt_state, state.params, rate, decay(state.step + 1)
+        )
+        aux = self.objective.after_update(params, aux, state.step, hparams)
+        norm = jnp.sqrt(sum(jnp.vdot(g, g) for g in jax.tree.leaves(grads)))
+        metrics = {"loss": loss, "grad_norm": norm, "learning_rate": rate, **metrics}
+        return AgentState(state.step + 1, params, aux, opt_state), metrics
+
+    @functools.cached_property
+    def step(self) -> Callable[[AgentState, AgentData, HParams], tuple[AgentState, Metrics]]:
+        """The compiled call: (state, data, hparams) -> (state, metrics [A, S]). Donates state."""
+
+        def steps_of_one(
+            state: AgentState, data: AgentData, hparams: HParams
+        ) -> tuple[AgentState, Metrics]:
+            return jax.lax.scan(
+                lambda carry, _: self._step_one(carry, data, hparams),
+                state,
+                length=self.steps_per_call,
+            )
+
+        return self._over_agents(steps_of_one, donate=True)
+
+    @functools.cached_property
+    def encode(self) -> Callable[[AgentState, AgentData, jax.Array], dict[str, jax.Array]]:
+        """The compiled encoder: (state, data, rows i32[A, B]) -> {'latent': f32[A, B, D], ...}."""
+
+        def encode_one(
+            state: AgentState, data: AgentData, rows: jax.Array
+        ) -> dict[str, jax.Array]:
+            images = gather(data.images, rows, data.mean, data.std)
+            outputs = self.objective.encode(state.params, state.aux, images)
+            return {name: z for name, z in outputs.items() if z.ndim == 2}
+
+        return self._over_agents(encode_one, donate=False)
+
+    def _over_agents(self, one: Callable[..., Any], donate: bool) -> Callable[..., Any]:
+        """Lifts a function of one agent to stacked agents on the mesh."""
+        many = (
+            jax.vmap(one)
+            if self.agent_map == "vmap"
+            else lambda *args: jax.lax.map(lambda a: one(*a), args)
+        )
+        mapped = jax.shard_map(
+            many, mesh=self.mesh, in_specs=P(sharding.AGENT), out_specs=P(sharding.AGENT)
+        )
+        return jax.jit(mapped, donate_argnums=(0,) if donate else ())
+
+
+def place(
+    images_KNHWC: np.ndarray,
+    cameras: tuple[int, ...],
+    train_rows: np.ndarray,
+    statistics: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    mesh: Mesh,
+) -> AgentData:
+    """Puts each agent's own pictures on its devices.
+
+    Args:
+        images_KNHWC: u8[K, N, H, W, C], all cameras' pictures.
+        cameras: the camera of each agent.
+        train_rows: i64[R], states that may be trained on.
+        statistics: (u8[R, H, W, C]) -> (mean [C], std [C]).
+        mesh: where to.
+    """
+    pixel = [statistics(images_KNHWC[camera][train_rows]) for camera in cameras]
+    data = AgentData(
+        images=np.stack([images_KNHWC[camera] for camera in cameras]),
+        rows=np.tile(train_rows.astype(np.int32), (len(cameras), 1)),
+        mean=np.stack([mean for mean, _ in pixel]).astype(np.float32),
+        std=np.stack([std for _, std in pixel]).astype(np.float32),
+    )
+    return jax.device_put(data, sharding.by_agent(mesh))

@@ -1,0 +1,250 @@
+"""The configuration of a run: frozen, validated dataclasses, and the border to ConfigDict.
+
+A config file returns a ConfigDict (typed and overridable on the command line); the program only
+ever sees an `Experiment`. `to_config_dict` and `from_config_dict` are each other's inverse, and
+the only place where one becomes the other.
+"""
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+import ml_collections
+
+from socialjepa_jax import validate
+from socialjepa_jax.data import DATASETS
+from socialjepa_jax.data.arrays import ArraysData
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.smallnorb import SmallNorbData
+from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.objectives import OBJECTIVES
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.optim import AdamW
+from socialjepa_jax.validate import InputError
+
+# Fields that choose a class by their `kind`; a new data set or objective is one line in a registry.
+KINDS: dict[str, dict[str, type]] = {"data": DATASETS, "objective": OBJECTIVES}
+
+
+@dataclasses.dataclass(frozen=True)
+class Agents:
+    """Who is trained: one entry per agent in each field.
+
+    Attributes:
+        cameras: the camera each agent sees through.
+        seeds: folded into the agent's initialisation, masks and batch order; distinct.
+    """
+
+    cameras: tuple[int, ...] = (0, 1, 0)
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def __post_init__(self) -> None:
+        if not self.cameras or len(self.cameras) != len(self.seeds):
+            raise InputError(
+                f"cameras={self.cameras} and seeds={self.seeds} must name at least one agent and "
+                "be equally long"
+            )
+        if len(set(self.seeds)) != len(self.seeds):
+            raise InputError(f"seeds={self.seeds} must be distinct: equal seeds are one agent")
+        validate.non_negative(cameras=min(self.cameras), seeds=min(self.seeds))
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How long and how a run goes; only `steps` and `batch_size` change what it computes.
+
+    Attributes:
+        steps: updates.
+        batch_size: pictures a step and agent, over all devices.
+        steps_per_call: steps in one compiled call.
+        log_every, eval_every, save_every: in steps; multiples of `steps_per_call`.
+        keep_checkpoints: newest ones kept.
+        agent_map: "auto" | "vmap" | "map": how a device steps several agents; "auto" is "map" on
+            CPUs and "vmap" on accelerators.
+        encode_batch: pictures a call when latents are extracted.
+    """
+
+    steps: int = 1000
+    batch_size: int = 128
+    steps_per_call: int = 10
+    log_every: int = 50
+    eval_every: int = 250
+    save_every: int = 250
+    keep_checkpoints: int = 2
+    agent_map: str = "auto"
+    encode_batch: int = 256
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.type in (int, "int"):
+                validate.positive(**{field.name: getattr(self, field.name)})
+        validate.divides(
+            self.steps_per_call,
+            steps=self.steps,
+            log_every=self.log_every,
+            eval_every=self.eval_every,
+            save_every=self.save_every,
+        )
+        validate.one_of(("auto", "vmap", "map"), agent_map=self.agent_map)
+
+
+@dataclasses.dataclass(frozen=True)
+class Alignment:
+    """How the map between two latent spaces is fitted and measured (`alignment.fit`).
+
+    Attributes:
+        method: "ridge" | "lstsq" | "procrustes".
+        ridge: lambda of eq. (4), absolute, on standardised latents.
+        kappa_max: singular values of W below s1 / kappa_max count as zero.
+        neighbors: k of NOS@k.
+        probe_ridge: ridge of the linear probes, relative to the number of samples.
+    """
+
+    method: str = "ridge"
+    ridge: float = 1e-3
+    kappa_max: float = 1e6
+    neighbors: tuple[int, ...] = (1, 5, 10, 20, 50)
+    probe_ridge: float = 1e-3
+
+    def __post_init__(self) -> None:
+        validate.one_of(("ridge", "lstsq", "procrustes"), method=self.method)
+        validate.non_negative(ridge=self.ridge, probe_ridge=self.probe_ridge)
+        validate.positive(kappa_max=self.kappa_max, neighbors=min(self.neighbors, default=0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """All that a run is a function of.
+
+    Attributes:
+        name: shown in the report.
+        seed: folded into every agent's seed: another seed is another repetition of the run.
+        pretrain_on: "train": states that are train in both splits | "all".
+        data, augment, agents, objective, optim, run, alignment: see their classes.
+    """
+
+    name: str
+    data: ToysData | SmallNorbData | ArraysData
+    objective: IJepa
+    seed: int = 0
+    pretrain_on: str = "train"
+    augment: Augment = Augment()
+    agents: Agents = Agents()
+    optim: AdamW = AdamW()
+    run: Run = Run()
+    alignment: Alignment = Alignment()
+
+    def __post_init__(self) -> None:
+        validate.non_negative(seed=self.seed)
+        validate.one_of(("train", "all"), pretrain_on=self.pretrain_on)
+        vit = self.objective.vit
+        if vit.image_size != self.data.image_size or vit.channels != self.data.channels:
+            raise InputError(
+                f"objective.vit.image_size={vit.image_size}, channels={vit.channels} must be those "
+                f"of data: image_size={self.data.image_size}, channels={self.data.channels}"
+            )
+        cameras = len(self.data.protocol.azimuths)
+        if max(self.agents.cameras) >= cameras:
+            raise InputError(f"agents.cameras={self.agents.cameras}: there are {cameras} cameras")
+
+
+def to_config_dict(experiment: Experiment) -> ml_collections.ConfigDict:
+    """Returns the experiment as a nested ConfigDict, the form that config files return."""
+    return ml_collections.ConfigDict(to_plain(experiment))
+
+
+def to_plain(value: Any) -> Any:
+    """Returns dataclasses as nested dicts, whatever they hold unchanged."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return value
+
+
+def from_config_dict(config: ml_collections.ConfigDict | dict[str, Any]) -> Experiment:
+    """Returns the experiment that a ConfigDict (or JSON) describes.
+
+    Raises:
+        InputError: a key is unknown or missing, or a value has the wrong type or range; the
+            message names the field by its full path.
+    """
+    plain = config.to_dict() if isinstance(config, ml_collections.ConfigDict) else config
+    return _build(Experiment, plain, "config")
+
+
+def _build(cls: type, values: Any, path: str) -> Any:
+    """Builds one dataclass from a dict, recursively."""
+    if not isinstance(values, dict):
+        raise InputError(f"{path}={values!r} must be a group of settings")
+    hints = typing.get_type_hints(cls)
+    known = {field.name for field in dataclasses.fields(cls)}
+    if unknown := sorted(values.keys() - known):
+        raise InputError(f"{path}.{unknown[0]}: no such setting; known: {', '.join(sorted(known))}")
+    built = {
+        name: _convert(hints[name], value, name, f"{path}.{name}") for name, value in values.items()
+    }
+    try:
+        return cls(**built)
+    except InputError as error:
+        raise InputError(f"{path}.{error}") from None
+    except TypeError as error:  # a field without default was left out
+        raise InputError(f"{path}: {error}") from None
+
+
+def _convert(hint: Any, value: Any, name: str, path: str) -> Any:
+    if name in KINDS and isinstance(value, dict):
+        kinds = KINDS[name]
+        if value.get("kind") not in kinds:
+            raise InputError(
+                f"{path}.kind={value.get('kind')!r} must be one of {', '.join(map(repr, kinds))}"
+            )
+        return _build(kinds[value["kind"]], value, path)
+    if dataclasses.is_dataclass(hint):
+        return _build(typing.cast(type, hint), value, path)
+    return _check_type(hint, value, path)
+
+
+def _check_type(hint: Any, value: Any, path: str) -> Any:
+    """Returns the value as the annotated type: int to float and list to tuple, nothing else."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        for option in typing.get_args(hint):
+            try:
+                return _check_type(option, value, path)
+            except InputError:
+                continue
+    elif origin is tuple and isinstance(value, list | tuple):
+        inner = typing.get_args(hint)
+        if inner[-1] is Ellipsis:
+            return tuple(_check_type(inner[0], v, path) for v in value)
+        if len(inner) == len(value):
+            return tuple(_check_type(h, v, path) for h, v in zip(inner, value))
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif hint is type(None) and value is None:
+        return None
+    elif isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (
+        hint is bool
+    ):
+        return value
+    raise InputError(f"{path}={value!r} must be {getattr(hint, '__name__', hint)}")
+
+
+# Settings that may change between a run and its resumption: they do not alter what is computed.
+FREE_TO_CHANGE = frozenset(
+    {"log_every", "eval_every", "save_every", "keep_checkpoints", "steps_per_call", "agent_map",
+     "encode_batch"}
+)  # fmt: skip
+
+
+def differences(old: Any, new: Any, path: str = "config") -> list[str]:
+    """Lists the settings that differ and alter results, as 'path: old -> new'."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = sorted(old.keys() | new.keys())
+        return [
+            line
+            for name in names
+            if not (path == "config.run" and name in FREE_TO_CHANGE)
+            for line in differences(old.get(name), new.get(name), f"{path}.{name}")
+        ]
+    return [] if old == new else [f"{path}: {old!r} -> {new!r}"]

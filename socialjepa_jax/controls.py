@@ -1,0 +1,96 @@
+"""Controls: what alignability there is without training, or without a shared world.
+
+A high R2 between two trained latent spaces says little by itself: untrained encoders, pixels and
+factors that both cameras see (lighting, elevation) also align. Each function here makes the
+latents, or the pairing, of one such control; all are measured like the trained agents.
+
+Shape key: N states, D latent dimensions, P pixels, F one-hot features.
+"""
+
+import numpy as np
+
+from socialjepa_jax.data.base import ViewDataset
+
+
+_PCA_ROWS = 2000  # components are fitted on at most so many pictures, evenly spaced
+
+
+def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarray:
+    """Projects pictures on the leading principal components of the training pictures.
+
+    Args:
+        images: u8[N, H, W, C].
+        train_rows: i64[R], rows the components are fitted on (evenly thinned to 2,000).
+        dim: components kept.
+
+    Returns:
+        f32[N, dim]; fewer columns where there are fewer training rows or pixels.
+    """
+    pixels_NP = images.reshape(len(images), -1).astype(np.float32) / 255.0
+    train_RP = pixels_NP[train_rows[:: -(-len(train_rows) // _PCA_ROWS)]].astype(np.float64)
+    mean_P = train_RP.mean(axis=0)
+    train_RP -= mean_P
+    # The smaller Gram matrix holds the same spectrum.
+    wide = train_RP.shape[0] <= train_RP.shape[1]
+    values, vectors = np.linalg.eigh(train_RP @ train_RP.T if wide else train_RP.T @ train_RP)
+    top = np.argsort(values)[::-1][:dim]
+    top = top[values[top] > 1e-10 * values[top[0]]]
+    basis_PD = train_RP.T @ (vectors[:, top] / np.sqrt(values[top])) if wide else vectors[:, top]
+    return (pixels_NP - mean_P.astype(np.float32)) @ basis_PD.astype(np.float32)
+
+
+def one_hot(levels: np.ndarray) -> np.ndarray:
+    """Indicator columns of integer levels: [N] -> f64[N, number of levels]."""
+    _, index = np.unique(levels, return_inverse=True)
+    return np.eye(index.max() + 1)[index]
+
+
+def shared_factors(dataset: ViewDataset, names: tuple[str, ...]) -> np.ndarray:
+    """Indicators of what both cameras share by construction: each factor, and their joint cell.
+
+    Returns:
+        f64[N, F].
+    """
+    single = [one_hot(dataset.factor(name)) for name in names]
+    return np.concatenate([*single, one_hot(dataset.cells(names))], axis=1)
+
+
+def shared_factor_names(dataset: ViewDataset) -> tuple[str, ...]:
+    """All factors but the object's own identity."""
+    return tuple(name for name in dataset.factor_names if name != "instance")
+
+
+def partial_out(z_ND: np.ndarray, features_NF: np.ndarray, train_rows: np.ndarray) -> np.ndarray:
+    """Residual of latents after a ridge regression on features, fitted on the training rows.
+
+    The ridge (one sample's worth a feature) shrinks the estimates of cells that hold few samples.
+    """
+    x_RF, z_RD = features_NF[train_rows], z_ND[train_rows].astype(np.float64)
+    x_mean, z_mean = x_RF.mean(axis=0), z_RD.mean(axis=0)
+    x_RF = x_RF - x_mean
+    gram = x_RF.T @ x_RF + np.eye(x_RF.shape[1])
+    weight = np.linalg.solve(gram, x_RF.T @ (z_RD - z_mean))
+    return (z_ND - z_mean - (features_NF - x_mean) @ weight).astype(np.float32)
+
+
+def shuffled_within(
+    cells: np.ndarray, parts: tuple[np.ndarray, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """A pairing that is wrong on purpose: row n is paired with another row of its cell.
+
+    Args:
+        cells: i64[N]; rows move only within equal values (all zeros: anywhere).
+        parts: the training rows and the test rows; no row moves from one to the other.
+        rng: the shuffle.
+
+    Returns:
+        i64[N], a permutation.
+    """
+    pairing = np.arange(len(cells))
+    for rows in parts:
+        for cell in np.unique(cells[rows]):
+            members = rows[cells[rows] == cell]
+            # A random cycle: everyone moves, where there is anyone to move with.
+            order = rng.permutation(members)
+            pairing[order] = np.roll(order, 1)
+    return pairing

@@ -1,0 +1,246 @@
+"""What is measured of trained agents: collapse monitors, alignment, and the controls beside it.
+
+Shape key: A agents, N states, D latent dimensions.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from socialjepa_jax import alignment, collaboration, controls
+from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.base import ViewDataset
+
+Row = dict[str, Any]  # one row of alignment.json, see the README
+BACKS = ("inverse", "none", "forward", "regression")
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Which states a map is fitted on and which it is tested on.
+
+    Attributes:
+        name: "instance" (whole objects held out: the headline) | "state".
+        train, test: i64 rows.
+    """
+
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+
+
+def splits(dataset: ViewDataset) -> list[Split]:
+    """The splits of a data set that hold something out, the headline first."""
+    flags = {"instance": dataset.split_instance, "state": dataset.split_state}
+    return [
+        Split(name, np.flatnonzero(flag == 0), np.flatnonzero(flag == 1))
+        for name, flag in flags.items()
+        if flag.any()
+    ]
+
+
+def pairs(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, bool]]:
+    """All pairs (i, j) with i < j, and whether the two agents look through one camera."""
+    for i in range(len(cameras)):
+        for j in range(i + 1, len(cameras)):
+            yield i, j, cameras[i] == cameras[j]
+
+
+def fit_map(
+    experiment: Experiment, x: np.ndarray, y: np.ndarray, rows: np.ndarray
+) -> alignment.LinearMap:
+    """The map y ~ W x of two agents' latents, fitted on the given rows as configured."""
+    how = experiment.alignment
+    return alignment.fit(
+        x[rows], y[rows], method=how.method, ridge=how.ridge, kappa_max=how.kappa_max
+    )
+
+
+def monitors(latents_ND: np.ndarray) -> dict[str, float]:
+    """How far from collapse latents are.
+
+    Returns:
+        feature_std (mean over features of their standard deviation), latent_norm (mean Euclidean
+        norm), rankme (Garrido et al., 2023: exp entropy of the normalised singular values of the
+        latents; here of the centred latents, so that a shared offset does not count as rank).
+    """
+    centred = latents_ND - latents_ND.mean(axis=0)
+    return {
+        "feature_std": float(latents_ND.std(axis=0).mean()),
+        "latent_norm": float(np.linalg.norm(latents_ND, axis=1).mean()),
+        "rankme": float(alignment.rankme(centred)),
+    }
+
+
+def scalars(
+    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray
+) -> dict[str, float]:
+    """Collapse monitors of every agent and held-out R2 of every pair, by the names in the log."""
+    found = {
+        f"agent_{k}/{name}": value
+        for k, latents_ND in enumerate(latents_AND)
+        for name, value in monitors(latents_ND).items()
+    }
+    for i, j, _ in pairs(experiment.agents.cameras):
+        x, y = latents_AND[i], latents_AND[j]
+        for split in splits(dataset):
+            linear_map = fit_map(experiment, x, y, split.train)
+            r2 = alignment.r2(linear_map, x[split.test], y[split.test])
+            found[f"pair_{i}_{j}/{split.name}/r2"] = float(r2)
+    return found
+
+
+def warn_of_collapse(found: dict[str, float], step: int) -> None:
+    """Warns loudly of every agent whose latents hardly vary or span a line."""
+    agents = sorted({name.split("/")[0] for name in found if name.startswith("agent_")})
+    for agent in agents:
+        std, norm = found[f"{agent}/feature_std"], found[f"{agent}/latent_norm"]
+        rank = found[f"{agent}/rankme"]
+        if step and (rank < 2.0 or std < 1e-3 * max(norm, 1e-12)):
+            logging.warning(
+                "COLLAPSE of %s at step %d: RankMe %.2f, feature std %.2e at a latent norm of "
+                "%.2e. Its latents carry next to nothing; R2 with it means nothing.",
+                agent, step, rank, std, norm,
+            )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Untrained:
+    """Latents f32[A, N, D] of the same architectures at step 0.
+
+    Attributes:
+        own_init: each agent with its own initial parameters.
+        same_init: all agents with the first agent's initial parameters.
+    """
+
+    own_init: np.ndarray
+    same_init: np.ndarray
+
+
+def table(
+    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
+) -> list[Row]:
+    """The rows of alignment.json: every pair of agents with all its controls, on every split."""
+    rows: list[Row] = []
+    for i, j, same_camera in pairs(experiment.agents.cameras):
+        for split in splits(dataset):
+            measure = _Measure(experiment, dataset, split, f"agent_{i}", f"agent_{j}")
+            x, y = latents_AND[i], latents_AND[j]
+            if same_camera:
+                rows += measure.rows("same_camera", x, y)
+                continue
+            rows += measure.rows("trained", x, y, backs=BACKS)
+            rows += measure.rows("untrained", untrained.own_init[i], untrained.own_init[j])
+            rows += measure.rows("untrained_same_init", untrained.same_init[i],
+                                 untrained.same_init[j])  # fmt: skip
+            rows += _data_controls(measure, x, y, (i, j))
+    return rows
+
+
+def _data_controls(
+    measure: "_Measure", x: np.ndarray, y: np.ndarray, agents: tuple[int, int]
+) -> list[Row]:
+    """Controls made of the pictures, the pairing and the factors."""
+    dataset, split = measure.dataset, measure.split
+    cameras = [measure.experiment.agents.cameras[k] for k in agents]
+    pixels = [controls.pixel_pca(dataset.images[c], split.train, x.shape[1]) for c in cameras]
+    rng = np.random.default_rng(measure.experiment.seed)
+    names = controls.shared_factor_names(dataset)
+    parts = (split.train, split.test)
+    anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
+    in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
+    features = controls.shared_factors(dataset, names)
+    rest = [controls.partial_out(z, features, split.train) for z in (x, y)]
+    return [
+        *measure.rows("pixel_pca", *pixels),
+        *measure.rows("mismatched", x, y[anywhere]),
+        *measure.rows("mismatched_cell", x, y[in_cell]),
+        *measure.rows("partialled", *rest),
+        measure.row("shared_factors", "none", {"r2": explained(y, rest[1], split.test),
+                                               "n_test": float(len(split.test))}),
+    ]  # fmt: skip
+
+
+def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> float:
+    """Pooled R2 on the test rows of a prediction with this residual, in standardised units."""
+    scale = y_ND.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    y_ND, residual_ND = y_ND[test] / scale, residual_ND[test] / scale
+    return float(1.0 - np.sum(residual_ND**2) / np.sum((y_ND - y_ND.mean(axis=0)) ** 2))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Measure:
+    """Measures one pair of latent spaces on one split, and writes it as rows."""
+
+    experiment: Experiment
+    dataset: ViewDataset
+    split: Split
+    x_name: str
+    y_name: str
+
+    def rows(
+        self, name: str, x: np.ndarray, y: np.ndarray, backs: tuple[str, ...] = ("inverse",)
+    ) -> list[Row]:
+        """Fits x -> y and evaluates with each way back; with the probes' accuracies."""
+        linear_map = fit_map(self.experiment, x, y, self.split.train)
+        probes = self._probes(linear_map, x, y)
+        test, how = self.split.test, self.experiment.alignment
+        neighbors = tuple(k for k in how.neighbors if k < len(test))
+        return [
+            self.row(
+                name,
+                back,
+                {
+                    **alignment.evaluate(
+                        linear_map,
+                        x[test],
+                        y[test],
+                        back=back,
+                        neighbors=neighbors,
+                        groups=self.dataset.instance_ids[test],
+                    ),
+                    **probes,
+                },
+            )
+            for back in backs
+        ]
+
+    def row(self, name: str, back: str, metrics: dict[str, float]) -> Row:
+        """One row of alignment.json."""
+        return {
+            "x": self.x_name,
+            "y": self.y_name,
+            "row": name,
+            "split": self.split.name,
+            "method": self.experiment.alignment.method,
+            "back": back,
+            "seed": self.experiment.seed,
+            "metrics": metrics,
+        }
+
+    def _probes(
+        self, linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray
+    ) -> dict[str, float]:
+        """Accuracy on held-out y of its own probe, of x's probe through W, and of x's as it is."""
+        train, test, labels = self.split.train, self.split.test, self.dataset.labels
+        num_classes = len(self.dataset.label_names)
+        ridge = self.experiment.alignment.probe_ridge
+
+        def probe_of(z: np.ndarray) -> collaboration.Probe:
+            return collaboration.fit_probe(z[train], labels[train], num_classes, ridge=ridge)
+
+        source = probe_of(x)
+        candidates = {
+            "probe_own": probe_of(y),
+            "probe_transferred": collaboration.transfer_probe(source, linear_map),
+        }
+        if x.shape[1] == y.shape[1]:
+            candidates["probe_raw"] = source
+        return {
+            name: float(collaboration.accuracy(probe, y[test], labels[test]))
+            for name, probe in candidates.items()
+        }
