@@ -48,11 +48,8 @@ def warmup_cosine(
 
 
 def decay_mask(params: PyTree) -> PyTree:
-    """True where weight decay acts: arrays of two or more axes (kernels), not biases or scales.
-
-    Tokens and position tables are stored as [1, ..., D] and count as 1-D.
-    """
-    return jax.tree.map(lambda p: sum(n > 1 for n in p.shape) > 1, params)
+    """True where weight decay acts: leaves named "kernel"; not biases, scales or learnt tokens."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key == "kernel", params)
 
 
 @dataclass(frozen=True)

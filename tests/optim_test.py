@@ -46,7 +46,7 @@ def _params():
     return {
         "kernel": jax.random.normal(keys[0], (3, 4)),
         "bias": jax.random.normal(keys[1], (4,)),
-        "token": jax.random.normal(keys[2], (1, 1, 5)),
+        "cls": jax.random.normal(keys[2], (2, 5)),
     }
 
 
@@ -72,7 +72,7 @@ def test_decay_acts_on_kernels_only():
     new, _ = adamw.update(zero, adamw.init(params), params, jnp.float32(0.1), jnp.float32(0.5))
     np.testing.assert_allclose(new["kernel"], 0.95 * params["kernel"], rtol=1e-6)
     chex.assert_trees_all_equal(new["bias"], params["bias"])
-    chex.assert_trees_all_equal(new["token"], params["token"])
+    chex.assert_trees_all_equal(new["cls"], params["cls"])
 
 
 @pytest.mark.parametrize(
