@@ -98,9 +98,7 @@ class ViT(nnx.Module):
             self.registers = nnx.Param(c.init_std * jax.random.normal(rngs.params(), shape))
         self.num_prefix = count
         for i in range(c.depth):
-            block = Block(
-                c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, rngs=rngs
-            )
+            block = Block(c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, rngs=rngs)
             setattr(self, f"block_{i:02d}", block)
         self.norm = LayerNorm(c.width, dtype=c.dtype)
 
