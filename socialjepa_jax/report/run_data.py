@@ -1,0 +1,229 @@
+"""Reads what a run left in its workdir, and picks numbers from it.
+
+Whatever is missing (a run that was stopped early, an older file) reads as empty, never as an error.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from socialjepa_jax.report.tables import Interval
+
+SPLITS = {"instance": "held-out objects", "state": "held-out states of known objects"}
+CONTROLS = (
+    "untrained",
+    "untrained_same_init",
+    "pixel_pca",
+    "shared_factors",
+    "mismatched_cell",
+    "mismatched",
+)
+# The order of every table: the subject, its ceiling, the controls, and what is left of R2 after
+# the shared factors are removed (not a control: it measures the trained agents).
+ROW_ORDER = ("trained", "same_camera", *CONTROLS, "partialled")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One row of `alignment.json`."""
+
+    x: str
+    y: str
+    row: str
+    split: str
+    method: str = ""
+    back: str = ""
+    seed: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Latents:
+    """What one agent makes of all states: `z` f32[N, D], with the states' ids and splits [N]."""
+
+    z: np.ndarray
+    state_ids: np.ndarray
+    splits: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """A run's results.
+
+    Attributes:
+        name: The experiment's name, or the folder's.
+        config: The experiment as `config.json` has it, {} if there is none.
+        versions: Libraries and hardware as `config.json` has them.
+        train: Training lines of `metrics.jsonl`, by step.
+        evals: Evaluation lines, by step.
+        scores: Rows of `alignment.json`.
+        latents: Agent -> its latents.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    train: Sequence[Mapping[str, Any]]
+    evals: Sequence[Mapping[str, Any]]
+    scores: Sequence[Score]
+    latents: Mapping[int, Latents]
+
+    @property
+    def agents(self) -> list[int]:
+        """Agents that left metrics or latents, in order."""
+        seen = {int(m[1]) for line in (*self.train, *self.evals) for m in map(_AGENT, line) if m}
+        return sorted(seen | set(self.latents))
+
+    def camera(self, agent: int) -> int:
+        """The camera an agent looks through; its own number where the config does not say."""
+        cameras = _group(self.config, "agents").get("cameras", ())
+        return int(cameras[agent]) if agent < len(cameras) else agent
+
+
+_AGENT = re.compile(r"agent_(\d+)/").match
+_PAIR = re.compile(r"pair_(\d+)_(\d+)/(\w+)/r2$").match
+
+
+def _group(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    group = config.get(name, {})
+    return group if isinstance(group, dict) else {}
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """JSON lines, sorted by step; a line cut short by a kill is left out."""
+    lines = []
+    for text in path.read_text().splitlines() if path.exists() else ():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(line, dict) and "step" in line:
+            lines.append(line)
+    return sorted(lines, key=lambda line: line["step"])
+
+
+def number(value: Any) -> float:
+    """A JSON value as a float; null and text are NaN."""
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _scores(path: Path) -> list[Score]:
+    document = _read_json(path)
+    rows = document.get("rows", ()) if isinstance(document, dict) else ()
+    return [
+        Score(
+            x=str(row.get("x", "")),
+            y=str(row.get("y", "")),
+            row=str(row.get("row", "")),
+            split=str(row.get("split", "")),
+            method=str(row.get("method", "")),
+            back=str(row.get("back", "")),
+            seed=row.get("seed", 0),
+            metrics={key: number(value) for key, value in (row.get("metrics") or {}).items()},
+        )
+        for row in rows
+    ]
+
+
+def _latents(path: Path) -> Latents:
+    with np.load(path, allow_pickle=False) as arrays:
+        splits = {s: arrays[f"split_{s}"] for s in SPLITS if f"split_{s}" in arrays}
+        return Latents(arrays["latents"], arrays["state_ids"], splits)
+
+
+def read_run(workdir: Path) -> RunData:
+    """Reads a workdir; absent files are empty.
+
+    Raises:
+        OSError, ValueError, KeyError: a latents file is there but is not what it should be.
+    """
+    manifest = _read_json(workdir / "config.json")
+    manifest = manifest if isinstance(manifest, dict) else {}
+    config = _group(manifest, "config")
+    lines = _read_lines(workdir / "metrics.jsonl")
+    files = {re.fullmatch(r"agent_(\d+)\.npz", p.name): p for p in workdir.glob("latents/*.npz")}
+    return RunData(
+        name=str(config.get("name") or workdir.resolve().name),
+        config=config,
+        versions=_group(manifest, "versions"),
+        train=[line for line in lines if line.get("kind") == "train"],
+        evals=[line for line in lines if line.get("kind") == "eval"],
+        scores=_scores(workdir / "alignment.json"),
+        latents={int(m[1]): _latents(p) for m, p in sorted(files.items(), key=str) if m},
+    )
+
+
+def curve(lines: Sequence[Mapping[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
+    """(steps, values) of one metric, without the lines that lack it."""
+    found = [(line["step"], number(line[key])) for line in lines if key in line]
+    table = np.array(found, np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def curve_pairs(run: RunData, split: str) -> list[tuple[int, int]]:
+    """The pairs of agents whose R2 was followed during training, on one split."""
+    matches = {m for line in run.evals for m in map(_PAIR, line) if m}
+    return sorted({(int(m[1]), int(m[2])) for m in matches if m[3] == split})
+
+
+def pick(run: RunData, row: str, split: str, back: str = "") -> list[Score]:
+    """Scores of a row on a split. Where the back map matters, `back` narrows the choice.
+
+    Without `back`, one score a pair, method and seed: the first in the file, which the run writes
+    for the back map of equation (5). Metrics in the forward direction are the same in all.
+    """
+    chosen: dict[tuple[Any, ...], Score] = {}
+    for score in run.scores:
+        if score.row == row and score.split == split and (not back or score.back == back):
+            chosen.setdefault((score.x, score.y, score.method, score.seed), score)
+    return list(chosen.values())
+
+
+def mean(scores: Sequence[Score], key: str) -> Interval | float | None:
+    """A metric over scores: the number if there is one, else their mean with lowest and highest.
+
+    None if no score has it; NaN if one of them is NaN.
+    """
+    values = [score.metrics[key] for score in scores if key in score.metrics]
+    if not values:
+        return None
+    if len(values) == 1:
+        return values[0]
+    return Interval(math.fsum(values) / len(values), min(values), max(values))
+
+
+def value(cell: Interval | float | None) -> float:
+    """The number in a cell of `mean`, NaN for none."""
+    if isinstance(cell, Interval):
+        return cell.value
+    return math.nan if cell is None else cell
+
+
+def best_control(run: RunData, split: str, key: str = "r2") -> tuple[str, float] | None:
+    """The control with the highest mean of a metric, and that mean; None if none was measured."""
+    found = [(row, value(mean(pick(run, row, split), key))) for row in CONTROLS]
+    finite = [(row, v) for row, v in found if math.isfinite(v)]
+    return max(finite, key=lambda pair: pair[1]) if finite else None
+
+
+def main_pair(run: RunData) -> tuple[int, int] | None:
+    """The pair of agents whose latents are shown: the first trained pair, else the first two."""
+    for score in run.scores:
+        x, y = (re.fullmatch(r"agent_(\d+)", name) for name in (score.x, score.y))
+        if score.row == "trained" and x and y and {int(x[1]), int(y[1])} <= set(run.latents):
+            return int(x[1]), int(y[1])
+    agents = sorted(run.latents)
+    return (agents[0], agents[1]) if len(agents) > 1 else None

@@ -1,0 +1,206 @@
+"""The report of a training run: one HTML file, and its pictures beside it."""
+
+# ruff: noqa: RUF001 (a true minus and a true times sign are meant)
+
+import json
+import math
+from pathlib import Path
+
+from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.report import (
+    html,
+    run_data,
+    run_geometry,
+    run_pictures,
+    run_scores,
+    style,
+    tables,
+)
+from socialjepa_jax.report.album import Album
+from socialjepa_jax.report.run_data import SPLITS, RunData, mean, pick, value
+from socialjepa_jax.report.tables import Column, Row, Table, format_number
+
+COLLAPSED, LOW, HEALTHY = "collapsed", "low rank", "healthy"
+
+
+def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
+    """Writes `report.html` and `report_*.png` into a run's workdir.
+
+    Reads config.json, metrics.jsonl, alignment.json and latents/agent_<k>.npz; what is missing is
+    said in a sentence where it would stand.
+
+    Args:
+        workdir: The run's folder.
+        dataset: What the run was trained on, for the pictures and categories.
+
+    Returns:
+        The path of the page.
+    """
+    workdir = Path(workdir)
+    run = run_data.read_run(workdir)
+    page = workdir / "report.html"
+    document = html.page(
+        title=run.name,
+        subtitle=_subtitle(run, dataset),
+        lede=html.join(*headline(run)),
+        sections=_sections(run, dataset, Album(page)),
+    )
+    page.write_text(document, encoding="utf-8")
+    return page
+
+
+def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tuple[str, html.Html]]:
+    pair = run_data.main_pair(run)
+    fitted = (
+        [run_geometry.pair_view(run, pair, s, dataset.state_ids) for s in SPLITS] if pair else []
+    )
+    views = [view for view in fitted if view is not None]
+    main = views[0] if views else None
+    return {
+        "views": ("The same states, seen by each camera",
+                  run_pictures.paired_views(dataset, album)),
+        "adds": ("What training adds", run_scores.r2_against_step(run, album)),
+        "metrics": ("Metrics and controls", run_scores.metrics(run)),
+        "training": ("Training", run_scores.training(run, album)),
+        "collapse": ("Collapse monitors", monitors(run)),
+        "planes": ("Two spaces, before and after W",
+                   run_pictures.planes(main, dataset, album)),
+        "neighbours": ("Neighbours across agents",
+                       run_pictures.neighbours(run, main, dataset, album)),
+        "nos": ("Neighbourhoods over k", run_scores.neighbourhoods(run, album)),
+        "spectrum": ("The matrix W", run_pictures.spectrum(views, album)),
+        "back": ("Ways back", run_scores.back_maps(run, album)),
+        "probes": ("One agent's classifier, used by the other",
+                   run_scores.probes(run, len(dataset.label_names))),
+        "environment": ("Environment and configuration", environment(run)),
+    }  # fmt: skip
+
+
+def _subtitle(run: RunData, dataset: ViewDataset) -> str:
+    steps = max((line["step"] for line in (*run.train, *run.evals)), default=0)
+    cameras = ", ".join(str(run.camera(agent)) for agent in run.agents)
+    seen = f"{len(run.agents)} agents on cameras {cameras}" if run.agents else "no agents yet"
+    size = "×".join(map(str, dataset.image_shape[:2]))
+    return (
+        f"{dataset.name}: {dataset.num_states} states, {dataset.num_cameras} cameras, "
+        f"{size} pixels · {seen} · {steps} steps"
+    )
+
+
+def headline(run: RunData) -> list[html.Html]:
+    """What the run found, in a sentence a split, and the same as large numbers."""
+    sentences = [text for split in SPLITS if (text := split_sentence(run, split))]
+    if not sentences:
+        return [html.paragraph(run_scores.NO_ALIGNMENT, class_="lede")]
+    caution = (
+        "One run cannot say whether a difference of this size would repeat; python -m "
+        "experiments.honest_table repeats it over seeds, with intervals over objects."
+    )
+    return [
+        *(html.paragraph(text, class_="lede") for text in sentences),
+        html.tiles(*_tiles(run)),
+        html.paragraph(caution, class_="dim"),
+    ]
+
+
+def split_sentence(run: RunData, split: str) -> str:
+    """R2 of the trained agents against the best control on one split; "" without scores."""
+    trained = value(mean(pick(run, "trained", split), "r2"))
+    if not pick(run, "trained", split):
+        return ""
+    share = f"{trained:.0%} of the variance" if trained >= 0 else "none of the variance"
+    start = f"On {SPLITS[split]}, one matrix W explains {share} of the other agent's latents"
+    if not math.isfinite(trained):
+        start = f"On {SPLITS[split]}, how much one matrix W explains could not be measured"
+    start += f" (R² {format_number(trained)})"
+    best = run_data.best_control(run, split)
+    if best is None:
+        return f"{start}; no control was measured."
+    control = f"the best control ({style.look(best[0]).label}) reaches {format_number(best[1])}"
+    return f"{start}; {control}, so {_verdict(trained - best[1])}."
+
+
+def _verdict(difference: float) -> str:
+    if not math.isfinite(difference):
+        return "there is nothing to compare"
+    if round(difference, 3) > 0:
+        return f"training adds {format_number(difference)}"
+    return f"training adds nothing ({format_number(difference)})"
+
+
+def _tiles(run: RunData) -> list[tuple[str, str]]:
+    found = []
+    for split, name in SPLITS.items():
+        scores, best = pick(run, "trained", split), run_data.best_control(run, split)
+        if scores:
+            found.append((format_number(value(mean(scores, "r2"))), f"R² trained, {name}"))
+        if scores and best:
+            found.append((format_number(best[1]), f"best control: {style.look(best[0]).label}"))
+    return found
+
+
+def verdict(rankme: float, dim: float, spread: float, norm: float) -> str:
+    """Whether an agent's latents have collapsed: the rule by which training warns, and a milder.
+
+    Args:
+        rankme: Effective rank of the latents.
+        dim: Latent dimensions D; NaN if unknown.
+        spread: Mean standard deviation of the features.
+        norm: Mean Euclidean norm of the latents.
+
+    Returns:
+        "collapsed": RankMe below 2, or a spread below 0.1 percent of the norm; "low rank": RankMe
+        below a tenth of D; else "healthy"; "n/a" if there is no finite RankMe.
+    """
+    if not math.isfinite(rankme):
+        return "n/a"
+    if rankme < 2 or spread < 1e-3 * norm:
+        return COLLAPSED
+    return LOW if rankme < 0.1 * dim else HEALTHY
+
+
+def monitors(run: RunData) -> html.Html:
+    """Rank, spread and size of every agent's latents at the end, with a verdict."""
+    columns = (
+        Column("rankme", "RankMe", 1),
+        Column("dim", "of D", 0),
+        Column("feature_std", "feature std", 3),
+        Column("first_std", "at the start", 3),
+        Column("latent_norm", "latent norm", 2),
+        Column("verdict", "verdict"),
+    )
+    rows = []
+    for agent in run.agents:
+        ends = {
+            key: run_data.curve(run.evals, f"agent_{agent}/{key}")[1]
+            for key in ("rankme", "feature_std", "latent_norm")
+        }
+        if not len(ends["rankme"]):
+            continue
+        last = {key: float(v[-1]) if len(v) else math.nan for key, v in ends.items()}
+        first = float(ends["feature_std"][0]) if len(ends["feature_std"]) else math.nan
+        dim = run.latents[agent].z.shape[1] if agent in run.latents else math.nan
+        word = verdict(last["rankme"], dim, last["feature_std"], last["latent_norm"])
+        cells = {**last, "dim": dim, "first_std": first, "verdict": word}
+        rows.append(Row(f"agent {agent} (camera {run.camera(agent)})", cells))
+    if not rows:
+        return html.missing("metrics.jsonl holds no evaluations, so collapse was not watched.")
+    bad = [f"{row.label} is {row.cells['verdict']}" for row in rows
+           if row.cells["verdict"] != HEALTHY]  # fmt: skip
+    summary = "; ".join(bad) + "." if bad else "All agents are healthy."
+    caption = (
+        "At the last evaluation. Collapsed: RankMe below 2, or a feature's spread below 0.1 % of "
+        "the latents' norm. Low rank: RankMe below a tenth of D. RankMe is of centred latents."
+    )
+    grid = tables.to_html(Table(columns, rows, "agent", caption))
+    return html.join(html.paragraph(summary, class_="warning" if bad else "ok"), grid)
+
+
+def environment(run: RunData) -> html.Html:
+    """Versions and hardware, and the configuration folded away."""
+    if not run.config:
+        return html.missing("The workdir has no config.json.")
+    rows = [Row(name, {"version": str(text)}) for name, text in sorted(run.versions.items())]
+    grid = tables.to_html(Table((Column("version", "version"),), rows)) if rows else ""
+    config = json.dumps(run.config, indent=2, ensure_ascii=False)
+    return html.join(grid, html.folded("Configuration", html.tag("pre", config)))
