@@ -1,0 +1,28 @@
+"""Post-hoc alignment of two latent spaces: fit a map, measure it, keep it."""
+
+from socialjepa_jax.alignment.maps import LinearMap, choose_ridge, fit
+from socialjepa_jax.alignment.metrics import evaluate, r2
+from socialjepa_jax.alignment.neighbors import binned_dsc, dsc, neighbor_overlap
+from socialjepa_jax.alignment.similarity import (
+    cka,
+    cka_debiased,
+    effective_rank,
+    procrustes_error,
+    rankme,
+)
+
+__all__ = [
+    "LinearMap",
+    "binned_dsc",
+    "choose_ridge",
+    "cka",
+    "cka_debiased",
+    "dsc",
+    "effective_rank",
+    "evaluate",
+    "fit",
+    "neighbor_overlap",
+    "procrustes_error",
+    "r2",
+    "rankme",
+]

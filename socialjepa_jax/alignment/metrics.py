@@ -1,0 +1,145 @@
+"""The isomorphism metrics of section 3.6 on held-out pairs; every key has one definition.
+
+Shape suffixes: N test pairs, D features of x, E features of y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from socialjepa_jax.alignment import neighbors as geometry
+from socialjepa_jax.alignment import similarity
+from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.moments import Float64, as_pairs
+from socialjepa_jax.validate import InputError, one_of
+
+BACKS = ("inverse", "regression", "none", "forward")
+
+
+def r2(linear_map: LinearMap, x_test: ArrayLike, y_test: ArrayLike) -> float:
+    """Coefficient of determination of y ~ W x on test pairs, pooled over features.
+
+    1 - SSE / SST on latents standardised by training statistics; SST is about the *test* mean.
+    Costs one matrix product. NaN if y does not vary over the test pairs.
+    """
+    x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
+    y_NE = linear_map.standardize_y(y_NE)
+    residual_NE = y_NE - linear_map.standardize_x(x_ND) @ linear_map.w.T
+    return _pooled_r2(residual_NE, y_NE)
+
+
+def evaluate(
+    linear_map: LinearMap,
+    x_test: ArrayLike,
+    y_test: ArrayLike,
+    *,
+    back: str = "inverse",
+    neighbors: Sequence[int] = (1, 5, 10, 20, 50),
+    groups: ArrayLike | None = None,
+) -> dict[str, float]:
+    """All metrics of a map on held-out pairs (Algorithm 1, lines 7-8).
+
+    Latents are standardised by training statistics. `dsc`, `nos@k` and `cka` compare two sets
+    of latents in one space, which `back` chooses: "inverse" z1 with W_inv z2 (eq. 5, the
+    paper); "regression" z1 with the reverse regression of z2; "none" z1 with z2, no map at all;
+    "forward" W z1 with z2. For an orthogonal W all but "regression" coincide.
+
+    Keys:
+      mse: mean squared residual of z2 - W z1 per sample and feature; mse_sum: eq. (6), summed
+        over features; mse_raw: per feature in raw units of y.
+      r2: pooled over features, baseline the test mean; r2_uniform: mean of the features' own
+        R2 (a constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
+      dsc: Spearman correlation of the pairwise distances, i < j (`neighbors.dsc`).
+      nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to
+        the lowest index; nos_expected@k: ties broken at random, in expectation. Chance level is
+        1 - k / (N - 1). Only for k < N.
+      cka, cka_debiased: linear CKA, biased and from the unbiased HSIC_1.
+      procrustes_error: 2 - 2 ||A^T B||_* of z1 and z2 (no map), centred, unit norm.
+      orthogonality: eq. (17); kappa, kappa_effective, rank, effective_rank: W's spectrum.
+      n_train, n_test: numbers of pairs.
+
+    Args:
+      linear_map: fitted on other pairs.
+      x_test, y_test: raw latents [N, D] and [N, E], N >= 4.
+      back: see above.
+      neighbors: the values of k.
+      groups: [N] objects of the test rows; adds `n_groups`.
+
+    Returns:
+      The metrics as Python floats.
+    """
+    one_of(BACKS, back=back)
+    x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
+    if len(x_ND) < 4:
+        raise InputError(f"an evaluation needs at least 4 test pairs, got {len(x_ND)}")
+    x_ND, y_NE = linear_map.standardize_x(x_ND), linear_map.standardize_y(y_NE)
+    metrics = {
+        **_regression(linear_map, x_ND, y_NE),
+        **_geometry(*_common_space(linear_map, x_ND, y_NE, back), neighbors),
+        "procrustes_error": similarity.procrustes_error(x_ND, y_NE),
+        "orthogonality": linear_map.orthogonality,
+        "kappa": linear_map.kappa,
+        "kappa_effective": linear_map.kappa_effective,
+        "rank": float(linear_map.rank),
+        "effective_rank": linear_map.effective_rank,
+        "n_train": float(linear_map.n_train),
+        "n_test": float(len(x_ND)),
+    }
+    if groups is not None:
+        metrics["n_groups"] = float(len(np.unique(np.asarray(groups))))
+    return metrics
+
+
+def _regression(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> dict[str, float]:
+    residual_NE = y_NE - x_ND @ linear_map.w.T
+    raw_NE, raw_y_NE = residual_NE * linear_map.y_scale, y_NE * linear_map.y_scale
+    mse = float(np.mean(residual_NE**2))
+    return {
+        "mse": mse,
+        "mse_sum": mse * y_NE.shape[1],
+        "mse_raw": float(np.mean(raw_NE**2)),
+        "r2": _pooled_r2(residual_NE, y_NE),
+        "r2_uniform": _uniform_r2(residual_NE, y_NE),
+        "r2_raw": _pooled_r2(raw_NE, raw_y_NE),
+    }
+
+
+def _common_space(
+    linear_map: LinearMap, x_ND: Float64, y_NE: Float64, back: str
+) -> tuple[Float64, Float64]:
+    if back == "none":
+        return x_ND, y_NE
+    if back == "forward":
+        return x_ND @ linear_map.w.T, y_NE
+    return x_ND, y_NE @ linear_map.back_matrix(back).T
+
+
+def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
+    ks = tuple(k for k in neighbors if k < len(a))
+    metrics = {
+        "dsc": geometry.dsc(a, b),
+        "cka": similarity.cka(a, b),
+        "cka_debiased": similarity.cka_debiased(a, b),
+    }
+    if ks:
+        by_index, expected = geometry.neighbor_overlap(a, b, ks)
+        metrics |= {f"nos@{k}": float(1 - share) for k, share in zip(ks, by_index)}
+        metrics |= {f"nos_expected@{k}": float(1 - share) for k, share in zip(ks, expected)}
+    return metrics
+
+
+def _pooled_r2(residual_NE: Float64, y_NE: Float64) -> float:
+    sst = float(np.sum((y_NE - y_NE.mean(axis=0)) ** 2))
+    return 1 - float(np.sum(residual_NE**2)) / sst if sst > 0 else float("nan")
+
+
+def _uniform_r2(residual_NE: Float64, y_NE: Float64) -> float:
+    sse_E = np.sum(residual_NE**2, axis=0)
+    sst_E = np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
+    varies_E = sst_E > 0
+    score_E = np.where(sse_E == 0, 1.0, 0.0)
+    score_E[varies_E] = 1 - sse_E[varies_E] / sst_E[varies_E]
+    return float(score_E.mean())

@@ -1,0 +1,100 @@
+"""Similarity of two sets of latents of the same samples, and the rank of one: no map, no N x N.
+
+Everything is float64 NumPy on d x d moments. Shape suffixes: N samples, D and E features.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
+from socialjepa_jax.validate import InputError
+
+
+def entropy_rank(singular_values: Float64) -> float:
+    """exp(entropy of s / sum s), the effective rank of Roy & Vetterli (2007); 0 for zeros."""
+    total = singular_values.sum()
+    if total <= 0:
+        return 0.0
+    p = singular_values[singular_values > 0] / total
+    return float(np.exp(-np.sum(p * np.log(p))))
+
+
+def effective_rank(z: ArrayLike, *, center: bool = True) -> float:
+    """The effective rank of latents z [N, D]: exp entropy of the singular values.
+
+    With `center` (the default) the mean is taken away first, so that a common offset does not
+    hide (or fake) a collapse. `rankme` is the same on uncentred latents.
+    """
+    z_ND = as_latents(z, "z")
+    if center:
+        z_ND = z_ND - z_ND.mean(axis=0)
+    gram = z_ND.T @ z_ND if z_ND.shape[0] >= z_ND.shape[1] else z_ND @ z_ND.T
+    eigenvalues = np.linalg.eigvalsh(gram)
+    # The Gram matrix squares the spectrum: below eps of the largest it holds only rounding.
+    rounding = len(gram) * np.finfo(np.float64).eps * eigenvalues[-1]
+    return entropy_rank(np.sqrt(eigenvalues[eigenvalues > rounding]))
+
+
+def rankme(z: ArrayLike) -> float:
+    """RankMe of latents z [N, D] (Garrido et al. 2023): `effective_rank` without centring."""
+    return effective_rank(z, center=False)
+
+
+def cka(x: ArrayLike, y: ArrayLike) -> float:
+    """Linear CKA with centred columns (Kornblith et al. 2019), biased.
+
+    ||X^T Y||_F^2 / (||X^T X||_F ||Y^T Y||_F). For independent white data it is about
+    D / (N + D), not 0: see `cka_debiased`.
+    """
+    x_ND, y_NE = _centred(x, y)
+    return _ratio(_hsic0(x_ND, y_NE), _hsic0(x_ND, x_ND), _hsic0(y_NE, y_NE))
+
+
+def cka_debiased(x: ArrayLike, y: ArrayLike) -> float:
+    """Linear CKA from the unbiased HSIC_1 of Song et al. (2012); can be negative. N >= 4."""
+    x_ND, y_NE = _centred(x, y)
+    if len(x_ND) < 4:
+        raise InputError(f"debiased CKA needs at least 4 samples, got {len(x_ND)}")
+    return _ratio(_hsic1(x_ND, y_NE), _hsic1(x_ND, x_ND), _hsic1(y_NE, y_NE))
+
+
+def procrustes_error(x: ArrayLike, y: ArrayLike) -> float:
+    """2 - 2 ||A^T B||_*, with A and B the centred latents of unit Frobenius norm.
+
+    The squared distance that is left after the best rotation or reflection and scale: 0 for
+    the same shape, 2 for nothing in common.
+    """
+    a_ND, b_NE = _centred(x, y)
+    norms = np.linalg.norm(a_ND) * np.linalg.norm(b_NE)
+    if norms == 0:
+        return float("nan")
+    nuclear = np.linalg.svd(a_ND.T @ b_NE, compute_uv=False).sum()
+    return float(max(0.0, 2 - 2 * nuclear / norms))
+
+
+def _centred(x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
+    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    return x_ND - x_ND.mean(axis=0), y_NE - y_NE.mean(axis=0)
+
+
+def _hsic0(x_ND: Float64, y_NE: Float64) -> float:
+    return float(np.sum((x_ND.T @ y_NE) ** 2))
+
+
+def _hsic1(x_ND: Float64, y_NE: Float64) -> float:
+    # Song et al. eq. 5 for linear kernels of centred data, whose row sums are zero: with the
+    # diagonals k, l of K and L, tr(K~ L~) = ||X^T Y||^2 - k.l, K~ 1 = -k and L~ 1 = -l.
+    n = len(x_ND)
+    k_N, l_N = np.sum(x_ND**2, axis=1), np.sum(y_NE**2, axis=1)
+    shared = float(k_N @ l_N)
+    total = _hsic0(x_ND, y_NE) - shared
+    total += k_N.sum() * l_N.sum() / ((n - 1) * (n - 2)) - 2 * shared / (n - 2)
+    return total / (n * (n - 3))
+
+
+def _ratio(cross: float, self_x: float, self_y: float) -> float:
+    if self_x <= 0 or self_y <= 0:
+        return float("nan")
+    return float(cross / np.sqrt(self_x * self_y))
