@@ -42,3 +42,10 @@ def divides(divisor: int, **fields: int) -> None:
     for name, value in fields.items():
         if value % divisor:
             raise InputError(f"{name}={value} must be a multiple of {divisor}")
+
+
+def inside(low: float, high: float, **fields: float) -> None:
+    """Raises `InputError` unless every field lies in the open interval (low, high)."""
+    for name, value in fields.items():
+        if not low < value < high:  # also false for NaN
+            raise InputError(f"{name}={value} must be in ({low}, {high})")

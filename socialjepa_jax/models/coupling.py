@@ -1,0 +1,99 @@
+"""RealNVP coupling layers: an invertible network used as a mixing and as its matched encoder.
+
+Shape key: B batch, D features, H = D / 2, L layers.
+
+Layer i keeps one half of the features and moves the other by functions of the half that it keeps
+(Dinh et al., 2017): even layers move the second half, odd layers the first.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from socialjepa_jax import validate
+
+
+@dataclass(frozen=True)
+class CouplingConfig:
+    """A stack of couplings z2 <- z2 exp(s(z1)) + t(z1) with s, t = tanh(z1 W).
+
+    Attributes:
+        dim: features, even.
+        layers: couplings.
+        kind: "additive" (s = 0, the published code of the identifiability paper) or "affine"
+            (RealNVP as that paper prints it).
+        init: "orthogonal": W = `gain` Q with a random orthogonal Q (the code's mixing);
+            "normal": entries of standard deviation `gain` H^(-1/2) (its encoder).
+        gain: see `init`. The published code uses 2 and 1.
+    """
+
+    dim: int
+    layers: int = 4
+    kind: str = "additive"
+    init: str = "orthogonal"
+    gain: float = 2.0
+
+    def __post_init__(self) -> None:
+        validate.positive(dim=self.dim, layers=self.layers, gain=self.gain)
+        validate.divides(2, dim=self.dim)
+        validate.one_of(("additive", "affine"), kind=self.kind)
+        validate.one_of(("orthogonal", "normal"), init=self.init)
+
+
+def _kernel(key: jax.Array, config: CouplingConfig) -> jax.Array:
+    """f32[L, H, H] by the rule `config.init`."""
+    half = config.dim // 2
+    normal_LHH = jax.random.normal(key, (config.layers, half, half))
+    if config.init == "normal":
+        return config.gain * half**-0.5 * normal_LHH
+    q_LHH, r_LHH = jnp.linalg.qr(normal_LHH)
+    # The sign of R's diagonal makes Q uniform over the orthogonal group (Mezzadri, 2007).
+    return config.gain * q_LHH * jnp.sign(jnp.diagonal(r_LHH, axis1=1, axis2=2))[:, None, :]
+
+
+class Coupling(nnx.Module):
+    """A stack of couplings with its exact inverse and log-determinant."""
+
+    def __init__(self, config: CouplingConfig, rngs: nnx.Rngs) -> None:
+        self.config = config
+        self.shift = nnx.Dict(kernel=nnx.Param(_kernel(rngs.params(), config)))
+        if config.kind == "affine":
+            self.scale = nnx.Dict(kernel=nnx.Param(_kernel(rngs.params(), config)))
+
+    def _moves(self, i: int, kept_BH: jax.Array) -> tuple[jax.Array | float, jax.Array]:
+        """Log-scale and shift that layer i gives the half which it moves."""
+        t_BH = jnp.tanh(kept_BH @ self.shift["kernel"][i])
+        if self.config.kind == "additive":
+            return 0.0, t_BH
+        return jnp.tanh(kept_BH @ self.scale["kernel"][i]), t_BH
+
+    def __call__(self, z_BD: jax.Array) -> jax.Array:
+        """f32[B, D] -> f32[B, D], layers 0, 1, ..."""
+        halves = jnp.split(z_BD, 2, axis=1)
+        for i in range(self.config.layers):
+            moved = 1 - i % 2
+            s_BH, t_BH = self._moves(i, halves[1 - moved])
+            halves[moved] = halves[moved] * jnp.exp(s_BH) + t_BH
+        return jnp.concatenate(halves, axis=1)
+
+    def inverse(self, x_BD: jax.Array) -> jax.Array:
+        """The exact inverse of `__call__`; with weights of its own it is the matched encoder."""
+        halves = jnp.split(x_BD, 2, axis=1)
+        for i in reversed(range(self.config.layers)):
+            moved = 1 - i % 2
+            s_BH, t_BH = self._moves(i, halves[1 - moved])
+            halves[moved] = (halves[moved] - t_BH) * jnp.exp(-s_BH)
+        return jnp.concatenate(halves, axis=1)
+
+    def log_det(self, z_BD: jax.Array) -> jax.Array:
+        """log |det J| of `__call__` at each row: f32[B]; zero for additive couplings."""
+        total_B = jnp.zeros(z_BD.shape[0])
+        halves = jnp.split(z_BD, 2, axis=1)
+        for i in range(self.config.layers):
+            moved = 1 - i % 2
+            s_BH, t_BH = self._moves(i, halves[1 - moved])
+            halves[moved] = halves[moved] * jnp.exp(s_BH) + t_BH
+            total_B += jnp.broadcast_to(s_BH, t_BH.shape).sum(1)
+        return total_B

@@ -1,0 +1,48 @@
+import jax
+import numpy as np
+import pytest
+
+from socialjepa_jax.models.cnn import CNN, CNNConfig
+from socialjepa_jax.models.functional import functional
+from socialjepa_jax.validate import InputError
+
+TINY = CNNConfig(image_size=8, channels=2, widths=(4, 6), hidden=5, outputs=3)
+
+
+def test_parameters_of_the_published_encoder():
+    init, _ = functional(lambda rngs: CNN(CNNConfig(), rngs))
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 757_922
+
+
+def test_batch_statistics_normalise_and_can_be_given_back():
+    init, apply = functional(lambda rngs: CNN(TINY, rngs))
+    params = init(jax.random.key(0))
+    images = jax.random.normal(jax.random.key(1), (6, 8, 8, 2))
+    latent, statistics = apply(params, images)
+    assert latent.shape == (6, 3)
+    assert set(statistics) == {"norm_0", "norm_1", "norm_fc"}
+    again, _ = apply(params, images, statistics)
+    np.testing.assert_array_equal(again, latent)
+    one, _ = apply(params, images[:1], statistics)  # frozen statistics: no row sees another
+    np.testing.assert_allclose(one, latent[:1], atol=1e-6)
+
+
+def test_first_convolution_and_its_statistics():
+    init, apply = functional(lambda rngs: CNN(TINY, rngs))
+    params = init(jax.random.key(2))
+    images = np.asarray(jax.random.normal(jax.random.key(3), (4, 8, 8, 2)), np.float64)
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    kernel = np.asarray(params["conv_0"]["kernel"], np.float64)
+    patches = np.lib.stride_tricks.sliding_window_view(padded, (4, 4), axis=(1, 2))[:, ::2, ::2]
+    expected = np.einsum("bijchw,hwco->bijo", patches, kernel) + np.asarray(
+        params["conv_0"]["bias"]
+    )
+    mean_C, var_C = apply(params, images.astype(np.float32))[1]["norm_0"]
+    np.testing.assert_allclose(mean_C, expected.mean((0, 1, 2)), atol=1e-6)
+    np.testing.assert_allclose(var_C, expected.var((0, 1, 2)), rtol=1e-5)
+
+
+def test_refuses_images_that_do_not_halve():
+    with pytest.raises(InputError, match="image_size=40"):
+        CNNConfig(image_size=40)
