@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from socialjepa_jax.report import style
 
@@ -80,7 +81,7 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     y_floor: float | None = None,
-    x_ticks: Sequence[float] = (),
+    x_ticks: Sequence[float] | np.ndarray = (),
     height: float = 3.1,
 ) -> Figure:
     """Curves over a common axis, with horizontal levels to compare them with.
@@ -180,8 +181,16 @@ def matched_pairs(
     colors = np.array([style.PALETTE[g % len(style.PALETTE)] for g in groups_N])
     segments = np.stack([x_N2, y_N2], axis=1)
     axes.add_collection(LineCollection(list(segments), colors=list(colors), lw=0.7, alpha=0.45))
-    axes.scatter(*x_N2.T, s=22, c=colors, linewidths=0)
-    axes.scatter(*y_N2.T, s=22, marker="s", facecolors="white", edgecolors=list(colors), lw=1.1)
+    axes.scatter(x_N2[:, 0], x_N2[:, 1], s=22, c=colors, linewidths=0)
+    axes.scatter(
+        y_N2[:, 0],
+        y_N2[:, 1],
+        s=22,
+        marker="s",
+        facecolors="white",
+        edgecolors=list(colors),
+        lw=1.1,
+    )
     for group in np.unique(groups_N):
         axes.plot([], [], "o", color=style.PALETTE[group % 8], label=group_names[group])
     axes.plot([], [], "o", color="#555", label=names[0])
@@ -199,24 +208,16 @@ def _shown(image: np.ndarray) -> np.ndarray:
     return image[..., :3] if image.shape[-1] >= 3 else image[..., 0]
 
 
-def _tile(axes: Axes, tile: Tile | None) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(visible=False)
-    framed = tile is not None and bool(tile.frame)
-    for spine in axes.spines.values():
-        spine.set(visible=framed, linewidth=3, color=tile.frame if tile and framed else "none")
-    if tile is None:
-        axes.set_facecolor("none")
-        return
-    axes.imshow(_shown(tile.image), cmap="gray", vmin=0, vmax=255)
+def _draw_tile(axes: Axes, tile: Tile, left: float, top: float, height: float) -> None:
+    """A picture one unit wide, with its frame inside and its note below."""
+    box = (left, left + 1, top + height, top)
+    axes.imshow(_shown(tile.image), cmap="gray", vmin=0, vmax=255, extent=box)
+    if tile.frame:
+        inset = 0.02
+        corner, size = (left + inset, top + inset), (1 - 2 * inset, height - 2 * inset)
+        axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=tile.frame, linewidth=3.5))
     if tile.note:
-        axes.set_xlabel(tile.note, fontsize=8, labelpad=2)
-
-
-def _heading_height(labels: Sequence[str]) -> float:
-    """Inches for column headings of one or more lines."""
-    return 0.15 + 0.17 * max((label.count("\n") + 1 for label in labels), default=0)
+        axes.text(left + 0.5, top + height + 0.03, tile.note, ha="center", va="top", fontsize=8)
 
 
 @style.styled
@@ -227,20 +228,36 @@ def image_grid(
     column_labels: Sequence[str] = (),
     width: float = style.FULL_WIDTH,
 ) -> Figure:
-    """Pictures in rows and columns; None leaves a place empty. Frames are told in the caption."""
-    columns = max(map(len, rows))
-    margin = 0.9 if row_labels else 0.1
-    size = (width - margin) / columns
-    notes = 0.2 if any(tile and tile.note for row in rows for tile in row) else 0.0
-    height = len(rows) * (size + notes) + _heading_height(column_labels)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
-    grid = figure.subplots(len(rows), columns, squeeze=False)
+    """Pictures of one shape in rows and columns, under and beside their labels.
+
+    Args:
+        rows: Tiles; None leaves a place empty, rows may be of different length.
+        row_labels: Left of each row.
+        column_labels: Above each column, one or more lines.
+        width: Inches.
+    """
+    columns, gap = max(map(len, rows)), 0.05
+    pixels = next(tile.image.shape for row in rows for tile in row if tile)
+    tall = pixels[0] / pixels[1]
+    left = 0.9 if row_labels else 0.05
+    unit = (width - left - 0.05) / (columns + gap * (columns - 1))  # inches a tile
+    note = 0.2 / unit if any(tile and tile.note for row in rows for tile in row) else 0.0
+    step = tall + gap + note
+    head = 0.1 + 0.17 * max((label.count("\n") + 1 for label in column_labels), default=0)
+    span = len(rows) * step - gap
+    height = head + span * unit + 0.05
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes(
+        (left / width, 0.05 / height, 1 - (left + 0.05) / width, span * unit / height)
+    )
     for r, row in enumerate(rows):
-        for c in range(columns):
-            _tile(grid[r, c], row[c] if c < len(row) else None)
-        if row_labels:
-            grid[r, 0].set_ylabel(row_labels[r], rotation=0, ha="right", va="center")
+        for c, tile in enumerate(row):
+            if tile:
+                _draw_tile(axes, tile, c * (1 + gap), r * step, tall)
+    for r, label in enumerate(row_labels):
+        axes.text(-0.08, r * step + tall / 2, label, ha="right", va="center")
     for c, label in enumerate(column_labels):
-        grid[0, c].set_title(label, loc="center", fontweight="normal", fontsize=9)
+        axes.text(c * (1 + gap) + 0.5, -0.06, label, ha="center", va="bottom")
+    axes.set(xlim=(0, columns + gap * (columns - 1)), ylim=(span, 0), aspect="auto")
+    axes.set_axis_off()
     return figure

@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 (a true minus and a true times sign are meant)
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -230,7 +231,7 @@ def neighbourhoods(run: RunData, album: Album) -> html.Html:
     return html.join(html.paragraph(how), html.pictures(*shown))
 
 
-def _nos(metrics: dict[str, Cell]) -> tuple[list[float], list[float]]:
+def _nos(metrics: Mapping[str, Cell]) -> tuple[list[float], list[float]]:
     """(k, NOS@k) of the finite `nos@k` entries, by k."""
     found = sorted(
         (int(key[4:]), v)

@@ -34,7 +34,7 @@ CORRECT, SAME_CATEGORY, OTHER = "#009E73", "#0072B2", "#C4C8CE"
 COLUMN_WIDTH = 4.0  # inches: half a page, or a whole telephone
 FULL_WIDTH = 8.0
 
-_RC = {
+_RC: Any = {  # Any: matplotlib types this as a literal of every key it knows
     "axes.axisbelow": True,
     "axes.edgecolor": "#8A929C",
     "axes.grid": True,

@@ -1,0 +1,187 @@
+import dataclasses
+import json
+import math
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from socialjepa_jax.report import run_data, run_page, write_run_report
+
+FIGURES = {
+    "views", "r2_instance", "r2_state", "loss", "rankme", "feature_std", "plane_before",
+    "plane_after", "neighbours", "nos_instance", "nos_state", "spectrum", "back_instance",
+    "back_state",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(finished_run, dataset, tmp_path_factory):
+    workdir = shutil.copytree(finished_run, tmp_path_factory.mktemp("page") / "run")
+    return write_run_report(workdir, dataset)
+
+
+def edit_scores(workdir, change):
+    path = workdir / "alignment.json"
+    rows = [row for row in json.loads(path.read_text())["rows"] if change(row) is not False]
+    path.write_text(json.dumps({"schema": 1, "rows": rows}))
+
+
+def test_page_and_pictures_are_written(page):
+    text = page.read_text()
+    assert page.name == "report.html" and len(text) < 3e6
+    assert {path.stem for path in page.parent.glob("*.png")} == {f"report_{n}" for n in FIGURES}
+    assert text.count("<img") == len(FIGURES)
+    assert 'class="missing"' not in text
+
+
+def test_page_is_self_contained(page):
+    text = page.read_text()
+    sources = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
+    assert not re.search(r"https?://|<script|<link|@import|url\(", text)
+
+
+def test_the_headline_says_what_the_scores_say(page):
+    text = page.read_text()
+    assert (
+        "On held-out objects, one matrix W explains 29% of the variance of the other agent&#x27;s "
+        "latents (R² 0.290); the best control (untrained, same init) reaches 0.235, so training "
+        "adds 0.055." in text
+    )
+    assert text.index("held-out objects") < text.index("held-out states")
+
+
+def test_the_papers_numbers_stand_beside_ours(page):
+    text = page.read_text()
+    assert text.count("0.891 ± 0.004") == 2
+    assert "0.517 with W and 0.496 without" in text
+
+
+def test_the_page_is_deterministic(page, workdir, dataset):
+    assert write_run_report(workdir, dataset).read_bytes() == page.read_bytes()
+
+
+def test_hostile_names_are_escaped(workdir, dataset):
+    evil = "<script>alert(1)</script>"
+    path = workdir / "config.json"
+    manifest = json.loads(path.read_text())
+    manifest["config"]["name"] = manifest["versions"]["jax"] = evil
+    path.write_text(json.dumps(manifest))
+    edit_scores(workdir, lambda row: row.update(row=row["row"].replace("pixel_pca", evil)))
+    named = dataclasses.replace(dataset, name=evil, label_names=(evil, "$x", "c", "d", "e"))
+    text = write_run_report(workdir, named).read_text()
+    assert "<script" not in text and "&lt;script&gt;alert(1)" in text
+
+
+def test_an_empty_workdir_has_a_page_that_says_so(tmp_path, dataset):
+    text = write_run_report(tmp_path, dataset).read_text()
+    assert "no alignment.json yet" in text and "no config.json" in text
+    assert text.count('class="missing"') == 11
+    assert text.count("<img") == 1  # the views need no run
+
+
+def test_a_run_stopped_early_keeps_its_curves(workdir, dataset):
+    (workdir / "alignment.json").unlink()
+    shutil.rmtree(workdir / "latents")
+    text = write_run_report(workdir, dataset).read_text()
+    assert "no alignment.json yet" in text and "latents of two agents" in text
+    assert {p.stem for p in workdir.glob("*.png")} == {
+        f"report_{n}" for n in ("views", "r2_instance", "r2_state", "loss", "rankme", "feature_std")
+    }
+
+
+def test_one_split_without_probes_and_back_maps(workdir, dataset):
+    def keep(row):
+        row["metrics"] = {k: v for k, v in row["metrics"].items() if not k.startswith("probe")}
+        return row["split"] == "state" and row["back"] == "inverse"
+
+    edit_scores(workdir, keep)
+    text = write_run_report(workdir, dataset).read_text()
+    assert "No linear probes were measured" in text
+    assert (workdir / "report_back_state.png").exists()
+    assert not (workdir / "report_nos_instance.png").exists()
+    assert "On held-out objects, one matrix" not in text
+
+
+def test_missing_numbers_are_not_available(workdir, dataset):
+    def spoil(row):
+        row["metrics"] = {k: math.nan if k != "n_test" else v for k, v in row["metrics"].items()}
+
+    edit_scores(workdir, spoil)
+    text = write_run_report(workdir, dataset).read_text()
+    assert "could not be measured (R² n/a); no control was measured." in text
+    assert "nan" not in re.sub(r'"data:[^"]*"', "", text).lower()
+
+
+def test_one_agent_or_other_states_cannot_be_mapped(workdir, dataset):
+    for agent in (1, 2):
+        (workdir / "latents" / f"agent_{agent}.npz").unlink()
+    assert "latents of two agents" in write_run_report(workdir, dataset).read_text()
+
+
+def test_latents_of_different_width(workdir, dataset):
+    path = workdir / "latents" / "agent_1.npz"
+    with np.load(path) as arrays:
+        narrow = {**arrays, "latents": arrays["latents"][:, :20]}
+    np.savez(path, **narrow)
+    text = write_run_report(workdir, dataset).read_text()
+    assert "20 of 20" in text and (workdir / "report_plane_before.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("trained", "ending"),
+    [
+        (0.5, "so training adds 0.165."),
+        (0.3, "so training adds nothing (\u22120.035)."),
+        (0.3352, "so training adds nothing (0.000)."),
+        (-0.2, "so training adds nothing (\u22120.535)."),
+    ],
+)
+def test_the_verdict_does_not_flatter(run, trained, ending):
+    scores = [
+        dataclasses.replace(score, metrics={**score.metrics, "r2": trained})
+        if score.row == "trained"
+        else score
+        for score in run.scores
+    ]
+    sentence = run_page.split_sentence(dataclasses.replace(run, scores=scores), "state")
+    assert sentence.endswith(ending)
+    assert ("none of the variance" in sentence) == (trained < 0)
+
+
+def test_collapse_verdicts():
+    verdict = run_page.verdict
+    assert verdict(20.0, 32, 0.5, 5.0) == "healthy"
+    assert verdict(1.5, 32, 0.5, 5.0) == "collapsed"
+    assert verdict(20.0, 32, 1e-3, 5.0) == "collapsed"
+    assert verdict(3.0, 32, 0.5, 5.0) == "low rank"
+    assert verdict(3.0, math.nan, 0.5, 5.0) == "healthy"
+    assert verdict(math.nan, 32, 0.5, 5.0) == "n/a"
+
+
+def test_a_collapsed_agent_is_named(run):
+    evals = [{**line, "agent_1/rankme": 1.0} for line in run.evals]
+    text = run_page.monitors(dataclasses.replace(run, evals=evals))
+    assert "agent 1 (camera 1) is collapsed." in text and 'class="warning"' in text
+
+
+def test_control_levels_and_curves(run):
+    from socialjepa_jax.report import run_scores
+
+    levels = run_scores.control_levels(run, "state")
+    assert [level.label.split(":")[0] for level in levels] == [
+        "untrained, other init", "untrained, same init", "pixel PCA", "shared factors",
+        "shuffled within cell", "shuffled",
+    ]  # fmt: skip
+    assert (levels[0].low, levels[0].high) == pytest.approx((0.30, 0.31))
+    curves = run_scores.r2_curves(run, "state")
+    assert [bool(curve.label) for curve in curves] == [True, False, False, True]
+    middle = (np.array(curves[1].y) + curves[2].y) / 2
+    np.testing.assert_allclose(curves[3].y, middle, atol=1e-12)
+
+
+def test_reading_twice_gives_the_same_run(finished_run):
+    first, second = (run_data.read_run(finished_run) for _ in range(2))
+    assert first.scores == second.scores and first.evals == second.evals
