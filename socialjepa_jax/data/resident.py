@@ -1,0 +1,126 @@
+"""Small datasets that live on the device as uint8; batches are gathered inside `jit`, by step.
+
+The rows of a batch are a pure function of (key, step): every epoch is a permutation of all rows,
+whatever the number of devices and wherever a run resumes. The permutation is a keyed bijection
+that is evaluated only at the batch's positions, so a step costs O(batch), where sorting random
+numbers costs O(N log N) a step (N = a million rows: tens of milliseconds) or an epoch's state.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from socialjepa_jax import validate
+
+_ROUNDS = 16  # with 8, small permutations (N = 5) are measurably not uniform
+
+
+def steps_per_epoch(num_rows: int, batch_size: int) -> int:
+    """Whole batches in `num_rows`; the remainder of an epoch is dropped.
+
+    Raises:
+        InputError: the rows do not fill one batch.
+    """
+    validate.positive(batch_size=batch_size)
+    if batch_size > num_rows:
+        raise validate.InputError(f"batch_size={batch_size} exceeds the {num_rows} training rows")
+    return num_rows // batch_size
+
+
+def batch_rows(key: jax.Array, step: int | jax.Array, num_rows: int, batch_size: int) -> jax.Array:
+    """The global batch of one step.
+
+    Args:
+        key: typed key of the agent's data order.
+        step: i32[], may be traced.
+        num_rows: N, static, below 2^31.
+        batch_size: B, static.
+
+    Returns:
+        i32[B], distinct rows in [0, N); the batches of one epoch do not overlap.
+
+    Raises:
+        InputError: B exceeds N.
+    """
+    steps = steps_per_epoch(num_rows, batch_size)
+    step = jnp.asarray(step, jnp.int32)
+    positions = step % steps * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
+    return epoch_permutation(jax.random.fold_in(key, step // steps), positions, num_rows)
+
+
+def epoch_permutation(key: jax.Array, positions: jax.Array, num_rows: int) -> jax.Array:
+    """Where a keyed pseudo-random permutation of range(N) sends some positions.
+
+    A Feistel network over Z_a x Z_b, a = ceil(sqrt N), b = ceil(N / a), permutes a * b < N + a
+    numbers; walking its cycles until they return below N permutes range(N) (Black and Rogaway,
+    2002). Fewer than one in sqrt(N) numbers needs a second step.
+
+    Args:
+        key: typed key.
+        positions: i32[B] in [0, N).
+        num_rows: N, static, below 2^31.
+
+    Returns:
+        i32[B], the positions' images.
+    """
+    validate.in_range(1, 2**31 - 1, num_rows=num_rows)
+    round_keys = jax.random.bits(key, (_ROUNDS,), jnp.uint32)
+    end = jnp.uint32(num_rows)
+    images = jax.lax.while_loop(
+        lambda images: (images >= end).any(),
+        lambda images: jnp.where(images >= end, _feistel(round_keys, images, num_rows), images),
+        _feistel(round_keys, positions.astype(jnp.uint32), num_rows),
+    )
+    return images.astype(jnp.int32)
+
+
+def _feistel(round_keys: jax.Array, numbers: jax.Array, num_rows: int) -> jax.Array:
+    """A bijection of range(a * b): either half is shifted by a hash of the other, in turn."""
+    a = math.isqrt(num_rows - 1) + 1
+    b = -(-num_rows // a)
+    left, right = numbers // b, numbers % b
+    for index in range(0, _ROUNDS, 2):
+        left = (left + _hash(right ^ round_keys[index]) % a) % a
+        right = (right + _hash(left ^ round_keys[index + 1]) % b) % b
+    return left * b + right
+
+
+def _hash(x: jax.Array) -> jax.Array:
+    """Mixes the bits of uint32 (the 32-bit finaliser of MurmurHash3)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
+
+
+def gather(images: jax.Array, rows: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
+    """Takes rows out of uint8 [N, H, W, C] and normalises them: f32[B, H, W, C].
+
+    `mean` and `std` are f32[C] on the scale [0, 1], as `channel_statistics` gives them.
+    """
+    return normalize(images[rows].astype(jnp.float32) / 255, mean, std)
+
+
+def normalize(images: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
+    """(images - mean) / std over the last axis of f32[B, H, W, C]."""
+    return (images - mean[None, None, None]) / std[None, None, None]
+
+
+def channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and population standard deviation of each channel on the scale [0, 1].
+
+    Args:
+        images: uint8 [M, H, W, C], of training rows.
+
+    Returns:
+        f32[C] twice, from exact counts. A constant channel gets the deviation 1.
+    """
+    counts = np.zeros((images.shape[-1], 256), np.int64)
+    for image in images:  # counting needs eight bytes a pixel, so one picture at a time
+        for channel, count in enumerate(counts):
+            count += np.bincount(image[..., channel].ravel(), minlength=256)
+    values, total = np.arange(256.0) / 255, counts.sum(axis=1)
+    mean = counts @ values / total
+    std = np.sqrt((counts * (values[None] - mean[:, None]) ** 2).sum(axis=1) / total)
+    return mean.astype(np.float32), np.where(std > 0, std, 1).astype(np.float32)
