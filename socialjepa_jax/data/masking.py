@@ -28,14 +28,19 @@ class Masks(NamedTuple):
         context_valid_BK: bool[B, K], slots in use; None where all are, in every batch.
         targets_BMS: i32[B, M, S], patches of each target block in raster order.
         targets_valid_BMS: bool[B, M, S], slots in use; None where all are, in every batch.
-        ratio_B: f32[B], share of the grid that the union of the target blocks covers.
+        count_BN: i32[B, N], how many target blocks cover each patch.
     """
 
     context_BK: jax.Array
     context_valid_BK: jax.Array | None
     targets_BMS: jax.Array
     targets_valid_BMS: jax.Array | None
-    ratio_B: jax.Array
+    count_BN: jax.Array
+
+    @property
+    def ratio_B(self) -> jax.Array:
+        """f32[B], the mask ratio: share of the grid that the union of the target blocks covers."""
+        return (self.count_BN > 0).mean(1, dtype=jnp.float32)
 
 
 @dataclass(frozen=True)
@@ -143,9 +148,9 @@ class BlockSampler:
         corner_RM2 = _corners(key_block, (R, M), self.grid, target_size)
         last_1M2 = jnp.broadcast_to(corner_RM2[:1, :1], (1, M, 2))
         corner_RM2 = jnp.concatenate([corner_RM2, last_1M2])  # the set that is always enough
-        covered_RN = self._inside(corner_RM2, target_size).any(1)
+        count_RN = self._inside(corner_RM2, target_size).sum(1)
         corner_12 = _corners(key_context, (1,), self.grid, context_size)
-        visible_RN = ~covered_RN & self._inside(corner_12, context_size)
+        visible_RN = (count_RN == 0) & self._inside(corner_12, context_size)
         chosen = jnp.argmax(visible_RN.sum(1) >= self.needed)
         visible_N = visible_RN[chosen]
         order_N = jnp.where(visible_N, jax.random.uniform(key_subset, visible_N.shape), -1.0)
@@ -156,7 +161,7 @@ class BlockSampler:
             context_valid_BK=score_K >= 0,
             targets_BMS=targets_MS,
             targets_valid_BMS=jnp.broadcast_to(valid_S[None], targets_MS.shape),
-            ratio_B=covered_RN[chosen].mean(),
+            count_BN=count_RN[chosen],
         )
 
     def _inside(self, corner: jax.Array, size: jax.Array) -> jax.Array:
@@ -171,7 +176,7 @@ class BlockSampler:
         return (row[..., :, None] & column[..., None, :]).reshape(*corner.shape[:-1], -1)
 
     def _targets(self, corner_M2: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Patches i32[M, S] of the blocks in raster order, slots bool[S] in use (others: patch 0)."""
+        """Patches i32[M, S] of blocks in raster order; slots bool[S] in use (others hold 0)."""
         slot_S = jnp.arange(self.target_slots)
         valid_S = slot_S < size[0] * size[1]
         row_MS = corner_M2[:, :1] + (slot_S // size[1])[None]
@@ -198,9 +203,9 @@ def _reachable(
     grid: tuple[int, int], scale: tuple[float, float], aspect: tuple[float, float]
 ) -> list[tuple[int, ...]]:
     """The block sizes that occur, from a grid of u fine enough to meet every one."""
-    u = jnp.linspace(0.0, 1.0, 4097)
-    rows, columns = block_size(u, grid, scale, aspect)
-    return sorted({(int(h), int(w)) for h, w in zip(rows, columns)})
+    with jax.ensure_compile_time_eval():
+        rows, columns = block_size(jnp.linspace(0.0, 1.0, 4097), grid, scale, aspect)
+        return sorted({(int(h), int(w)) for h, w in zip(rows, columns)})
 
 
 def _corners(

@@ -1,0 +1,256 @@
+"""I-JEPA: predict the latents of masked blocks from the visible context (Assran et al., 2023).
+
+Shape key: B batch, H height, W width, C channels, N patches of the grid, K context slots, M target
+blocks, S slots of a block, P predictions per image, D features.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from socialjepa_jax import optim, validate
+from socialjepa_jax.data.masking import BlockSampler, MaskConfig, Masks
+from socialjepa_jax.models.functional import Functional, functional
+from socialjepa_jax.models.heads import MlpPredictor, ViTPredictor
+from socialjepa_jax.models.transformer import normalize
+from socialjepa_jax.models.vit import ViT, ViTConfig
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
+from socialjepa_jax.sharding import Reduce
+
+ERRORS = {"mse": jnp.square, "smooth_l1": optax.losses.huber_loss}
+Tokens = dict[str, jax.Array]  # what the ViT returns by name
+Terms = tuple[jax.Array, jax.Array, jax.Array]  # predictions, targets [B, P, D], weights [B, P]
+
+
+@dataclass(frozen=True)
+class IJepa:
+    """Objective of the Social-JEPA paper's agents (eq. 1) and its readings.
+
+    The paper leaves open what is predicted from what. Predictors:
+        "mlp_cls": the context latent predicts the latent of each target block, encoded by itself:
+            eq. (1) to the letter. Nothing tells the predictor which block is meant.
+        "mlp_patch": the context latent plus a position predicts the target token there.
+        "vit": I-JEPA's narrow transformer on all context tokens predicts the target tokens.
+    With the MLPs the context latent is the one named by `latent`, so what is aligned is what is
+    trained; with "vit" the CLS token, if there is one, is among the predictor's inputs.
+
+    Attributes:
+        kind: names this objective in a configuration.
+        vit: the encoder.
+        predictor: "mlp_cls" | "mlp_patch" | "vit".
+        mlp_width: hidden width of the MLP predictors.
+        predictor_width: features per token of the "vit" predictor.
+        predictor_depth: its blocks.
+        predictor_heads: its attention heads.
+        masks: the block sampler.
+        ema: schedule of the target encoder's momentum, "cosine" | "linear" | "off"; "off" takes
+            targets from the encoder itself (eq. 1 has a single encoder).
+        ema_start: momentum at the first step.
+        ema_end: momentum at the last step.
+        target_norm: "none" | "layernorm" (no learnt scale, eps 1e-5) on the targets.
+        error: "mse" | "smooth_l1" (beta 1), averaged over features; eq. (1) sums over features,
+            which scales the gradient by the width and so moves where clipping sets in.
+        latent: what of the encoder is the latent, "cls" | "mean" (of the patch tokens).
+        latent_encoder: whose latent `encode` returns, "context" (the encoder that is trained) |
+            "target" (its moving average).
+    """
+
+    kind: str = "ijepa"
+    vit: ViTConfig = ViTConfig()
+    predictor: str = "mlp_cls"
+    mlp_width: int = 2048
+    predictor_width: int = 192
+    predictor_depth: int = 6
+    predictor_heads: int = 6
+    masks: MaskConfig = MaskConfig()
+    ema: str = "cosine"
+    ema_start: float = 0.996
+    ema_end: float = 1.0
+    target_norm: str = "none"
+    error: str = "mse"
+    latent: str = "cls"
+    latent_encoder: str = "context"
+
+    def __post_init__(self) -> None:
+        validate.one_of(("ijepa",), kind=self.kind)
+        validate.one_of(("mlp_cls", "mlp_patch", "vit"), predictor=self.predictor)
+        for name in ("mlp_width", "predictor_width", "predictor_depth", "predictor_heads"):
+            validate.positive(**{name: getattr(self, name)})
+        validate.divides(self.predictor_heads, predictor_width=self.predictor_width)
+        validate.divides(4, predictor_width=self.predictor_width)
+        validate.one_of(("cosine", "linear", "off"), ema=self.ema)
+        validate.in_range(0.0, 1.0, ema_start=self.ema_start, ema_end=self.ema_end)
+        validate.one_of(("none", "layernorm"), target_norm=self.target_norm)
+        validate.one_of(tuple(ERRORS), error=self.error)
+        validate.one_of(("cls", "mean") if self.vit.cls_token else ("mean",), latent=self.latent)
+        encoders = ("context",) if self.ema == "off" else ("context", "target")
+        validate.one_of(encoders, latent_encoder=self.latent_encoder)
+        BlockSampler(self.masks, self.vit.grid)  # refuses sizes that cannot work
+
+    @classmethod
+    def official(cls, vit: ViTConfig, **fields: Any) -> "IJepa":
+        """The settings of the code published with I-JEPA, for an encoder without CLS token.
+
+        Variable blocks, affine-free LayerNorm on the targets, smooth L1, linear momentum, the
+        transformer predictor with as many heads as the encoder. `fields` override them.
+        """
+        settings: dict[str, Any] = {
+            "predictor": "vit",
+            "predictor_width": 384,
+            "predictor_depth": 12,
+            "predictor_heads": vit.heads,
+            "masks": MaskConfig(variable=True),
+            "ema": "linear",
+            "target_norm": "layernorm",
+            "error": "smooth_l1",
+            "latent": "mean",
+            "latent_encoder": "target",
+        }
+        return cls(vit=vit, **(settings | fields))
+
+    @functools.cached_property
+    def sampler(self) -> BlockSampler:
+        """Draws the masks of a batch."""
+        return BlockSampler(self.masks, self.vit.grid)
+
+    @functools.cached_property
+    def encoder(self) -> Functional:
+        """The ViT as pure functions."""
+        return functional(lambda rngs: ViT(self.vit, rngs))
+
+    @functools.cached_property
+    def head(self) -> Functional:
+        """The predictor as pure functions."""
+        if self.predictor != "vit":
+            return functional(lambda rngs: MlpPredictor(self.vit, self.mlp_width, rngs))
+        sizes = self.predictor_width, self.predictor_depth, self.predictor_heads
+        return functional(lambda rngs: ViTPredictor(self.vit, *sizes, rngs))
+
+    def init(self, key: jax.Array) -> tuple[Params, Aux]:
+        """Returns {'encoder', 'predictor'} and {'target'}: the target starts as the encoder."""
+        key_encoder, key_head = jax.random.split(key)
+        params = {"encoder": self.encoder.init(key_encoder), "predictor": self.head.init(key_head)}
+        return params, {} if self.ema == "off" else {"target": params["encoder"]}
+
+    def loss(
+        self,
+        params: Params,
+        aux: Aux,
+        batch: Batch,
+        key: jax.Array,
+        hparams: HParams,
+        reduce: Reduce,
+    ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
+        """Prediction error under masks drawn from (key, batch['index']); see `Objective.loss`."""
+        masks = self.sampler(key, batch["index"])
+        loss, metrics = self.loss_on(params, aux, batch["image"], masks, reduce)
+        return loss, (aux, metrics)
+
+    def loss_on(
+        self, params: Params, aux: Aux, images_BHWC: jax.Array, masks: Masks, reduce: Reduce
+    ) -> tuple[jax.Array, Metrics]:
+        """Prediction error under given masks, and what to watch for collapse.
+
+        Every target block patch counts once per block that holds it.
+        """
+        teacher = jax.lax.stop_gradient(aux.get("target", params["encoder"]))
+        _, context = self.encoder.apply(
+            params["encoder"], images_BHWC, masks.context_BK, masks.context_valid_BK
+        )
+        terms = {"mlp_cls": self._blocks, "mlp_patch": self._patches, "vit": self._tokens}
+        predicted, target, weight_BP = terms[self.predictor](
+            params["predictor"], teacher, context, images_BHWC, masks
+        )
+        predicted_BPD = predicted.astype(jnp.float32)
+        target_BPD = target.astype(jnp.float32)
+        if self.target_norm == "layernorm":
+            target_BPD = normalize(target_BPD, 1e-5)
+        error_BP = ERRORS[self.error](predicted_BPD - target_BPD).mean(-1)
+        loss = reduce.mean((weight_BP * error_BP).sum(1)) / reduce.mean(weight_BP.sum(1))
+        latent_B1D = context[self.latent].astype(jnp.float32)[:, None]
+        metrics = {
+            "mask_ratio": reduce.mean(masks.ratio_B),
+            "prediction_variance": _variance(predicted_BPD, weight_BP, reduce),
+            "target_variance": _variance(target_BPD, weight_BP, reduce),
+            "latent_variance": _variance(latent_B1D, jnp.ones_like(latent_B1D[..., 0]), reduce),
+        }
+        return loss, jax.lax.stop_gradient(metrics)
+
+    def _blocks(
+        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
+    ) -> Terms:
+        """mlp_cls: one prediction per image, one target latent per block."""
+
+        def encode(keep_BS: jax.Array, valid_BS: jax.Array | None) -> jax.Array:
+            return self.encoder.apply(teacher, images, keep_BS, valid_BS)[1][self.latent]
+
+        valid = masks.targets_valid_BMS
+        axes = (1, None if valid is None else 1)
+        target_BMD = jax.vmap(encode, in_axes=axes, out_axes=1)(masks.targets_BMS, valid)
+        predicted_B1D = self.head.apply(head, context[self.latent])[:, None]
+        predicted_BMD = jnp.broadcast_to(predicted_B1D, target_BMD.shape)
+        return predicted_BMD, target_BMD, jnp.ones(target_BMD.shape[:2])
+
+    def _patches(
+        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
+    ) -> Terms:
+        """mlp_patch: a prediction at every patch, weighted by how many blocks hold it.
+
+        All positions at once, without gathers: the same loss as one prediction per block slot.
+        """
+        target_BND = self.encoder.apply(teacher, images)[1]["tokens"]
+        predicted_BND = self.head.apply(head, context[self.latent], method="at_patches")
+        return predicted_BND, target_BND, masks.count_BN.astype(jnp.float32)
+
+    def _tokens(
+        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
+    ) -> Terms:
+        """vit: a prediction for every slot of every block."""
+        B, M, S = masks.targets_BMS.shape
+        slots_BP1 = masks.targets_BMS.reshape(B, M * S, 1)
+        target_BND = self.encoder.apply(teacher, images)[1]["tokens"]
+        target_BPD = jnp.take_along_axis(target_BND, slots_BP1, axis=1)
+        predicted_BMSD = self.head.apply(head, context["tokens"], context.get("cls"), masks)
+        valid = masks.targets_valid_BMS
+        weight_BP = jnp.ones((B, M * S)) if valid is None else valid.reshape(B, M * S)
+        return predicted_BMSD.reshape(target_BPD.shape), target_BPD, weight_BP.astype(jnp.float32)
+
+    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
+        """The target encoder moves towards the encoder; see `momentum`."""
+        if self.ema == "off":
+            return aux
+        m = self.momentum(step, hparams["total_steps"])
+        return {"target": optax.incremental_update(params["encoder"], aux["target"], 1.0 - m)}
+
+    def momentum(self, step: jax.typing.ArrayLike, total: jax.typing.ArrayLike) -> jax.Array:
+        """Momentum after the optimiser's 0-based step `step` of `total`."""
+        schedule = optim.linear if self.ema == "linear" else optim.cosine
+        return schedule(self.ema_start, self.ema_end, total)(step)
+
+    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
+        """Encodes whole images.
+
+        Returns:
+            f32[B, D] each: 'latent', and all that could be chosen as such, so that choices can be
+            compared within one run: 'context/mean', 'context/cls' (with a CLS token), 'target/mean'
+            and 'target/cls' (with a target encoder).
+        """
+        encoders = {"context": params["encoder"], **aux}
+        out: dict[str, jax.Array] = {}
+        for name, weights in encoders.items():
+            _, parts = self.encoder.apply(weights, images)
+            kinds = ("cls", "mean") if self.vit.cls_token else ("mean",)
+            out |= {f"{name}/{kind}": parts[kind].astype(jnp.float32) for kind in kinds}
+        return {"latent": out[f"{self.latent_encoder}/{self.latent}"], **out}
+
+
+def _variance(x_BPD: jax.Array, weight_BP: jax.Array, reduce: Reduce) -> jax.Array:
+    """Variance per feature over images and predictions of the global batch, averaged."""
+    total = reduce.mean(weight_BP.sum(1))
+    mean_D = reduce.mean(jnp.einsum("bp,bpd->bd", weight_BP, x_BPD)) / total
+    square_BP = jnp.square(x_BPD - mean_D[None, None]).mean(-1)
+    return reduce.mean((weight_BP * square_BP).sum(1)) / total
