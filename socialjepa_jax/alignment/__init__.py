@@ -1,8 +1,8 @@
 """Post-hoc alignment of two latent spaces: fit a map, measure it, keep it."""
 
+from socialjepa_jax.alignment.geometry import Geometry, compare, dsc
 from socialjepa_jax.alignment.maps import LinearMap, choose_ridge, fit
 from socialjepa_jax.alignment.metrics import evaluate, r2
-from socialjepa_jax.alignment.neighbors import binned_dsc, dsc, neighbor_overlap
 from socialjepa_jax.alignment.similarity import (
     cka,
     cka_debiased,
@@ -12,16 +12,16 @@ from socialjepa_jax.alignment.similarity import (
 )
 
 __all__ = [
+    "Geometry",
     "LinearMap",
-    "binned_dsc",
     "choose_ridge",
     "cka",
     "cka_debiased",
+    "compare",
     "dsc",
     "effective_rank",
     "evaluate",
     "fit",
-    "neighbor_overlap",
     "procrustes_error",
     "r2",
     "rankme",

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment import neighbors as geometry
-from socialjepa_jax.alignment import similarity
+from socialjepa_jax.alignment import geometry, similarity
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_pairs
 from socialjepa_jax.validate import InputError, one_of
@@ -52,7 +51,7 @@ def evaluate(
         over features; mse_raw: per feature in raw units of y.
       r2: pooled over features, baseline the test mean; r2_uniform: mean of the features' own
         R2 (a constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
-      dsc: Spearman correlation of the pairwise distances, i < j (`neighbors.dsc`).
+      dsc: Spearman correlation of the pairwise distances, i < j (`geometry.compare`).
       nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to
         the lowest index; nos_expected@k: ties broken at random, in expectation. Chance level is
         1 - k / (N - 1). Only for k < N.
@@ -118,17 +117,14 @@ def _common_space(
 
 
 def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
-    ks = tuple(k for k in neighbors if k < len(a))
-    metrics = {
-        "dsc": geometry.dsc(a, b),
+    found = geometry.compare(a, b, neighbors)
+    return {
+        "dsc": found.dsc,
         "cka": similarity.cka(a, b),
         "cka_debiased": similarity.cka_debiased(a, b),
+        **{f"nos@{k}": 1 - share for k, share in found.overlap.items()},
+        **{f"nos_expected@{k}": 1 - share for k, share in found.overlap_expected.items()},
     }
-    if ks:
-        by_index, expected = geometry.neighbor_overlap(a, b, ks)
-        metrics |= {f"nos@{k}": float(1 - share) for k, share in zip(ks, by_index)}
-        metrics |= {f"nos_expected@{k}": float(1 - share) for k, share in zip(ks, expected)}
-    return metrics
 
 
 def _pooled_r2(residual_NE: Float64, y_NE: Float64) -> float:

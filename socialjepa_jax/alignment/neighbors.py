@@ -1,14 +1,11 @@
-"""Distances and neighbours of two spaces, in blocks of rows on the device, in float64.
+"""Distances and exact nearest neighbours in blocks of rows, on the device.
 
-Distances that agree to about ten digits count as equal: mathematically equal distances differ
-in their last bits, and a tie must not depend on them.
+Rows are padded to a few sizes, so that test sets of similar size share one compiled program.
 
-Shape suffixes: N samples, D and E features, B rows of a block, K neighbours.
+Shape suffixes: N samples (padded), D features (padded), B rows of a block, K neighbours.
 """
 
 from __future__ import annotations
-
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,190 +13,124 @@ import numpy as np
 
 from socialjepa_jax.alignment.moments import Float64
 
-EXACT_DSC = 4096  # test points up to which all ranks are sorted
-BINS = 1 << 16
-_BLOCK_ELEMENTS = 1 << 21  # distances held at once
-_MANTISSA_BITS = 33
-_GRAM_ROUNDING = 1e-13
+_BLOCK_ELEMENTS = 1 << 22  # distances held at once
+_ROW_MULTIPLE = 256
+_FEATURE_MULTIPLE = 32
+_GROUP = 64  # columns whose minimum stands for them in the two-level search
+
+
+def padded(z: Float64, dtype: str) -> jax.Array:
+    """Latents [n, d], centred and filled up with zeros to [N, D].
+
+    Zero features do not change a distance; rows from n on must be masked by the caller.
+    """
+    rows = -len(z) % _ROW_MULTIPLE
+    columns = -z.shape[1] % _FEATURE_MULTIPLE
+    z_ND = np.pad(z - z.mean(axis=0), ((0, rows), (0, columns)))
+    return jnp.asarray(z_ND.astype(dtype))
+
+
+def row_blocks(padded_rows: int) -> np.ndarray:
+    """The row numbers of blocks of equal size, [blocks, B], that cover all padded rows."""
+    block = _ROW_MULTIPLE
+    while block > 8 and block * padded_rows > _BLOCK_ELEMENTS:
+        block //= 2
+    return np.arange(padded_rows).reshape(-1, block)
 
 
 def squared_distances(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
-    """Squared Euclidean distances [B, N] of centred float64 rows, rounded to ten digits."""
+    """Squared Euclidean distances of centred rows: [B, N].
+
+    In float64 they are rounded to ten digits: mathematically equal distances differ in their
+    last bits, and a tie must not depend on them. What is below the rounding of the inner
+    products is zero.
+    """
     a_B1 = jnp.sum(a_BD**2, axis=1, keepdims=True)
     b_1N = jnp.sum(b_ND**2, axis=1)[None]
     size_BN = a_B1 + b_1N
     d_BN = size_BN - 2 * jnp.matmul(a_BD, b_ND.T, precision=jax.lax.Precision.HIGHEST)
-    d_BN = jnp.where(d_BN <= _GRAM_ROUNDING * size_BN, 0.0, d_BN)
-    return jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=_MANTISSA_BITS)
+    d_BN = jnp.where(d_BN <= 500 * jnp.finfo(d_BN.dtype).eps * size_BN, 0.0, d_BN)
+    if d_BN.dtype == jnp.float64:
+        d_BN = jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=33)
+    return d_BN
 
 
-def neighbor_overlap(x_ND: Float64, y_NE: Float64, ks: tuple[int, ...]) -> tuple[Float64, Float64]:
-    """Share of common nearest neighbours NO@k, eq. (7), averaged over samples.
-
-    Args:
-      x_ND, y_NE: the same N samples in two spaces.
-      ks: neighbourhood sizes, each below N.
-
-    Returns:
-      Two arrays [len(ks)]: with ties broken by the lowest index, and the expectation when ties
-      at the k-th distance are broken at random. A sample is never its own neighbour; it is
-      removed by index, so that duplicates of it remain.
-    """
-    block = max(1, min(len(x_ND), _BLOCK_ELEMENTS // len(x_ND)))
-    with jax.enable_x64(True):
-        sums = _overlap_sums(_centred(x_ND), _centred(y_NE), ks, block)
-        by_index, expected = (np.asarray(value) for value in sums)
-    return by_index / len(x_ND), expected / len(x_ND)
-
-
-def dsc(x: Float64, y: Float64) -> float:
-    """Distance-structure consistency: Spearman correlation of all pairwise distances.
-
-    Pairs i < j, average ranks for ties. Up to 4,096 samples the ranks are exact; beyond,
-    distances are sorted into 65,536 bins (see `binned_dsc`, which also returns a bound).
-
-    Args:
-      x, y: [N, D] and [N, E], the same N >= 3 samples in two spaces.
-    """
-    if len(x) > EXACT_DSC:
-        return binned_dsc(x, y)[0]
-    return _pearson(*(_average_ranks(_condensed(z)) for z in (x, y)))
-
-
-def _centred(z: Float64) -> jax.Array:
-    return jnp.asarray(z - z.mean(axis=0))
-
-
-def _blocks(n: int, block: int) -> jax.Array:
-    return jnp.arange(-(-n // block) * block).reshape(-1, block)
-
-
-@partial(jax.jit, static_argnames=("ks", "block"))
-def _overlap_sums(
-    x_ND: jax.Array, y_NE: jax.Array, ks: tuple[int, ...], block: int
-) -> tuple[jax.Array, jax.Array]:
-    n = len(x_ND)
-
-    def of_rows(rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
-        weight_B1 = (rows_B < n).astype(x_ND.dtype)[:, None]
-        nearest_x, nearest_y = (_nearest(z, rows_B, max(ks)) for z in (x_ND, y_NE))
-        by_index_BK = _common(nearest_x[1], nearest_y[1], ks)
-        expected_BK = jnp.stack(
-            [jnp.sum(_chance(*nearest_x, k) * _chance(*nearest_y, k), axis=1) / k for k in ks], 1
-        )
-        return jnp.sum(weight_B1 * by_index_BK, axis=0), jnp.sum(weight_B1 * expected_BK, axis=0)
-
-    sums = jax.lax.map(of_rows, _blocks(n, block))
-    return jnp.sum(sums[0], axis=0), jnp.sum(sums[1], axis=0)
-
-
-def _nearest(z_ND: jax.Array, rows_B: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """Distances [B, N] with self at infinity, and the indices [B, k] of the k smallest."""
-    rows_B = jnp.minimum(rows_B, len(z_ND) - 1)
+def distances_to_others(z_ND: jax.Array, rows_B: jax.Array, count: jax.Array) -> jax.Array:
+    """Squared distances [B, N] of the rows named; infinite to themselves and to padding."""
     d_BN = squared_distances(z_ND[rows_B], z_ND)
-    d_BN = d_BN.at[jnp.arange(len(rows_B)), rows_B].set(jnp.inf)
-    return d_BN, jax.lax.top_k(-d_BN, k)[1]
+    column_1N = jnp.arange(len(z_ND))[None]
+    return jnp.where((column_1N == rows_B[:, None]) | (column_1N >= count), jnp.inf, d_BN)
 
 
-def _common(x_BK: jax.Array, y_BK: jax.Array, ks: tuple[int, ...]) -> jax.Array:
-    """Share of common indices among the first k, for every k: [B, len(ks)]."""
-    same_BKK = x_BK[:, :, None] == y_BK[:, None, :]
-    return jnp.stack([jnp.sum(same_BKK[:, :k, :k], axis=(1, 2)) / k for k in ks], axis=1)
+def nearest(d_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The k smallest of every row, ascending, ties to the lowest index: values and indices [B, k].
 
-
-def _chance(d_BN: jax.Array, nearest_BK: jax.Array, k: int) -> jax.Array:
-    """Probability [B, N] of being among the k nearest when ties are broken at random."""
-    kth_B1 = jnp.take_along_axis(d_BN, nearest_BK[:, k - 1 : k], axis=1)
-    closer_BN, tied_BN = d_BN < kth_B1, d_BN == kth_B1
-    places_B1 = k - jnp.sum(closer_BN, axis=1, keepdims=True)
-    share_B1 = places_B1 / jnp.sum(tied_BN, axis=1, keepdims=True)
-    return jnp.where(closer_BN, 1.0, jnp.where(tied_BN, share_B1, 0.0))
-
-
-@jax.jit
-def _distance_rows(z_ND: jax.Array, rows_B: jax.Array) -> jax.Array:
-    return squared_distances(z_ND[jnp.minimum(rows_B, len(z_ND) - 1)], z_ND)
-
-
-def _condensed(z: Float64) -> Float64:
-    """Squared distances of all pairs i < j, row by row: [N (N - 1) / 2]."""
-    n = len(z)
-    block = max(1, min(n, _BLOCK_ELEMENTS // n))
-    parts = []
-    with jax.enable_x64(True):
-        z_ND = _centred(z)
-        for rows_B in np.asarray(_blocks(n, block)):
-            d_BN = np.asarray(_distance_rows(z_ND, rows_B))
-            parts.append(d_BN[np.arange(n)[None] > rows_B[:, None]])
-    return np.concatenate(parts)
-
-
-def _average_ranks(values: Float64) -> Float64:
-    """Ranks from 0 with ties at their average."""
-    order = np.argsort(values)
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    counts = np.diff(np.append(starts, len(values)))
-    ranks = np.empty(len(values))
-    ranks[order] = np.repeat(starts + (counts - 1) / 2, counts)
-    return ranks
-
-
-def _pearson(a: Float64, b: Float64) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    norms = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / norms) if norms > 0 else float("nan")
-
-
-def binned_dsc(x: Float64, y: Float64, *, bins: int = BINS) -> tuple[float, float]:
-    """`dsc` with distances sorted into equal-width bins, streamed in O(block N) memory.
-
-    One pass counts the distances of each space into bins; a bin's members share its mid-rank. A
-    second pass sums the products of these ranks over all pairs.
-
-    Returns:
-      The correlation, and a bound on its error: with f the share of the rank variance that lies
-      inside bins, the exact value differs by at most sqrt(f_x) + sqrt(f_y) + f_x + f_y (by
-      Cauchy-Schwarz; the typical error is the square of it).
+    Exact. float64 rows are searched in float32 first, which is ten times faster on CPUs; where
+    rounding leaves doubt about the last place the whole rows are sorted.
     """
-    n = len(x)
-    block = max(1, min(n, _BLOCK_ELEMENTS // n))
-    with jax.enable_x64(True):
-        spaces = [_centred(z) for z in (x, y)]
-        tops = [2 * float(jnp.sqrt(jnp.max(jnp.sum(z**2, axis=1)))) for z in spaces]
-        counts = np.zeros((2, bins), np.int64)
-        for rows_B in np.asarray(_blocks(n, block)):
-            codes = [_codes(z, rows_B, top, bins) for z, top in zip(spaces, tops)]
-            counts += np.stack([np.asarray(_count(c, bins)) for c in codes])
-        ranks = np.cumsum(counts, axis=1) - (counts + 1) / 2  # mid-ranks from 0
-        total = counts[0].sum()
-        ranks -= (total - 1) / 2
-        cross = 0.0
-        tables = [jnp.asarray(np.append(r, 0.0)) for r in ranks]
-        for rows_B in np.asarray(_blocks(n, block)):
-            codes = [_codes(z, rows_B, top, bins) for z, top in zip(spaces, tops)]
-            cross += float(_cross(*codes, *tables))
-    between = np.sum(counts * ranks**2, axis=1)
-    within = np.sum(counts * (counts.astype(np.float64) ** 2 - 1) / 12, axis=1)
-    if not (between > 0).all():
-        return float("nan"), float("nan")
-    share = within / (within + between)
-    return float(cross / np.sqrt(between.prod())), float(np.sum(np.sqrt(share) + share))
+    if d_BN.dtype == jnp.float32:
+        return _two_level(d_BN, k)
+    num = min(k + 14, d_BN.shape[1])
+    coarse_BC, index_BC = _two_level(d_BN.astype(jnp.float32), num)
+    index_BC = jnp.sort(index_BC, axis=1)
+    values_BK, place_BK = _smallest(jnp.take_along_axis(d_BN, index_BC, axis=1), k)
+    found = values_BK, jnp.take_along_axis(index_BC, place_BK, axis=1)
+    sure = jnp.all(values_BK[:, -1].astype(jnp.float32) < coarse_BC[:, -1]) | (num == d_BN.shape[1])
+    return jax.lax.cond(sure, lambda: found, lambda: _smallest(d_BN, k))
 
 
-@partial(jax.jit, static_argnames="bins")
-def _codes(z_ND: jax.Array, rows_B: jax.Array, top: float, bins: int) -> jax.Array:
-    """The bin of every distance [B, N]; pairs j <= i and rows beyond N get the code `bins`."""
-    d_BN = jnp.sqrt(_distance_rows(z_ND, rows_B))
-    codes_BN = jnp.minimum((d_BN * (bins / top)).astype(jnp.int32), bins - 1)
-    return jnp.where(jnp.arange(len(z_ND))[None] > rows_B[:, None], codes_BN, bins)
+def _two_level(d_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """Top k of the members of the k groups of columns that have the smallest minima.
+
+    Exact: a value outside these groups is preceded by k minima. Groups are put back into their
+    order, so that ties still go to the lowest index.
+    """
+    groups = d_BN.shape[1] // _GROUP
+    if groups <= 2 * k:
+        return _smallest(d_BN, k)
+    d_BGC = d_BN.reshape(len(d_BN), groups, _GROUP)
+    group_BK = jnp.sort(_smallest(jnp.min(d_BGC, axis=2), k)[1], axis=1)
+    members_BM = jnp.take_along_axis(d_BGC, group_BK[:, :, None], axis=1).reshape(len(d_BN), -1)
+    values_BK, place_BK = _smallest(members_BM, k)
+    chosen_BK = jnp.take_along_axis(group_BK, place_BK // _GROUP, axis=1)
+    return values_BK, chosen_BK * _GROUP + place_BK % _GROUP
 
 
-@partial(jax.jit, static_argnames="bins")
-def _count(codes_BN: jax.Array, bins: int) -> jax.Array:
-    return jnp.zeros(bins, jnp.int32).at[codes_BN.ravel()].add(1, mode="drop")
+def _smallest(values_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    negative_BK, index_BK = jax.lax.top_k(-values_BN, k)
+    return -negative_BK, index_BK
 
 
-@jax.jit
-def _cross(x_BN: jax.Array, y_BN: jax.Array, ranks_x: jax.Array, ranks_y: jax.Array) -> jax.Array:
-    return jnp.sum(ranks_x[x_BN] * ranks_y[y_BN])
+def overlap(dx_BN: jax.Array, dy_BN: jax.Array, ks: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """Share of common k nearest neighbours NO@k, eq. (7): two arrays [B, len(ks)].
+
+    The first breaks ties by the lowest index; the second is the expectation when ties at the
+    k-th distance are broken at random.
+
+    Args:
+      dx_BN, dy_BN: distances in two spaces, infinite where excluded; every row has more than
+        max(ks) finite ones, or exactly as many.
+      ks: neighbourhood sizes.
+    """
+    found = [nearest(d_BN, max(ks) + 1) for d_BN in (dx_BN, dy_BN)]
+    same_BKK = found[0][1][:, :, None] == found[1][1][:, None, :]
+    by_index = jnp.stack([jnp.sum(same_BKK[:, :k, :k], axis=(1, 2)) / k for k in ks], axis=1)
+    by_index = by_index.astype(dx_BN.dtype)
+    tied = jnp.stack([v[:, k - 1] == v[:, k] for v, _ in found for k in ks])
+
+    def at_random() -> jax.Array:
+        shares = []
+        for k in ks:
+            x_BN, y_BN = (_chance(d, v[:, k - 1], k) for d, (v, _) in zip((dx_BN, dy_BN), found))
+            shares.append(jnp.sum(x_BN * y_BN, axis=1) / k)
+        return jnp.stack(shares, axis=1)
+
+    return by_index, jax.lax.cond(jnp.any(tied), at_random, lambda: by_index)
+
+
+def _chance(d_BN: jax.Array, kth_B: jax.Array, k: int) -> jax.Array:
+    """Probability [B, N] of being among the k nearest when ties are broken at random."""
+    closer_BN, tied_BN = d_BN < kth_B[:, None], d_BN == kth_B[:, None]
+    places_B1 = k - jnp.sum(closer_BN, axis=1, keepdims=True)
+    share_B1 = (places_B1 / jnp.sum(tied_BN, axis=1, keepdims=True)).astype(d_BN.dtype)
+    return jnp.where(closer_BN, 1.0, jnp.where(tied_BN, share_B1, 0.0))
