@@ -1,0 +1,175 @@
+"""Nonlinear mixings x = g(z), with exact inverses and log-determinants.
+
+Shape key: N samples, D features.
+
+The four of the identifiability paper (appendix "Nonlinear Mixing Functions"), with the coordinates
+of its code where the two differ. A mixing's weights, if it has any, come from `init`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from socialjepa_jax import validate
+from socialjepa_jax.models.coupling import Coupling, CouplingConfig
+from socialjepa_jax.models.functional import Functional, Params, functional
+
+
+class Mixing(Protocol):
+    """A bijection of R^D."""
+
+    @property
+    def dim(self) -> int:
+        """Features of z and of x."""
+        ...
+
+    def init(self, key: jax.Array) -> Params:
+        """Random weights; empty where the mixing has none."""
+        ...
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """g(z): f32[N, D]."""
+        ...
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """g^-1(x): f32[N, D]."""
+        ...
+
+    def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """log |det J_g(z)|: f32[N]."""
+        ...
+
+
+@dataclass(frozen=True)
+class _VolumePreserving:
+    """What the three weightless mixings share. The plane's two coordinates are z0 and z1."""
+
+    dim: int = 2
+
+    def __post_init__(self) -> None:
+        validate.one_of((2,), dim=self.dim)
+
+    def init(self, key: jax.Array) -> Params:
+        """No weights."""
+        return {}
+
+    def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Zero everywhere."""
+        return jnp.zeros(z_ND.shape[0], z_ND.dtype)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """g(z) = z: the control that needs no inversion."""
+
+    dim: int = 2
+
+    def init(self, key: jax.Array) -> Params:
+        """No weights."""
+        return {}
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """z."""
+        return z_ND
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """x."""
+        return x_ND
+
+    def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Zero everywhere."""
+        return jnp.zeros(z_ND.shape[0], z_ND.dtype)
+
+
+def _rotate(z_ND: jax.Array, turn: float) -> jax.Array:
+    """Rotates each point by `turn` times its distance from the origin."""
+    angle_N = turn * jnp.linalg.norm(z_ND, axis=1)
+    cos_N, sin_N = jnp.cos(angle_N), jnp.sin(angle_N)
+    first_N, second_N = z_ND[:, 0], z_ND[:, 1]
+    return jnp.stack([cos_N * first_N - sin_N * second_N, sin_N * first_N + cos_N * second_N], 1)
+
+
+@dataclass(frozen=True)
+class Spiral(_VolumePreserving):
+    """g(z) = R(pi |z|) z: a diffeomorphism that preserves the Gaussian."""
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Turns by pi |z|."""
+        return _rotate(z_ND, jnp.pi)
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """Turns back: the radius is unchanged."""
+        return _rotate(x_ND, -jnp.pi)
+
+
+@dataclass(frozen=True)
+class Sinusoid(_VolumePreserving):
+    """g(z) = (z0 + sin(1.5 z1), z1)."""
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Shears the first coordinate."""
+        return jnp.stack([z_ND[:, 0] + jnp.sin(1.5 * z_ND[:, 1]), z_ND[:, 1]], 1)
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """Shears back."""
+        return jnp.stack([x_ND[:, 0] - jnp.sin(1.5 * x_ND[:, 1]), x_ND[:, 1]], 1)
+
+
+@dataclass(frozen=True)
+class Parabola(_VolumePreserving):
+    """g(z) = (z0, z1 + z0^2), the "banana"."""
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Shears the second coordinate."""
+        return jnp.stack([z_ND[:, 0], z_ND[:, 1] + jnp.square(z_ND[:, 0])], 1)
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """Shears back."""
+        return jnp.stack([x_ND[:, 0], x_ND[:, 1] - jnp.square(x_ND[:, 0])], 1)
+
+
+@dataclass(frozen=True)
+class RealNVP:
+    """Couplings with random weights; the matched encoder has the same form (`matched`).
+
+    Attributes:
+        config: of the couplings; by default those of the published code.
+    """
+
+    config: CouplingConfig
+
+    @property
+    def dim(self) -> int:
+        """Features of z and of x."""
+        return self.config.dim
+
+    @cached_property
+    def _functional(self) -> Functional:
+        return functional(lambda rngs: Coupling(self.config, rngs))
+
+    def init(self, key: jax.Array) -> Params:
+        """Random weights."""
+        return self._functional.init(key)
+
+    def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Layers 0, 1, ..."""
+        return self._functional.apply(params, z_ND)
+
+    def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
+        """Layers undone in reverse order."""
+        return self._functional.apply(params, x_ND, method="inverse")
+
+    def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
+        """Sum of the log-scales; zero for additive couplings."""
+        return self._functional.apply(params, z_ND, method="log_det")
+
+    def matched(self) -> Functional:
+        """The encoder that can undo this mixing exactly, with learnable weights of its own."""
+        config = CouplingConfig(
+            self.config.dim, self.config.layers, self.config.kind, init="normal", gain=1.0
+        )
+        init, apply = functional(lambda rngs: Coupling(config, rngs))
+        return Functional(init, lambda params, x: apply(params, x, method="inverse"))
