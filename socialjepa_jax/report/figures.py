@@ -16,6 +16,8 @@ from matplotlib.patches import Rectangle
 
 from socialjepa_jax.report import style
 
+_MAX_GROUPS = 10
+
 
 @dataclass(frozen=True, eq=False)
 class Line:
@@ -169,7 +171,7 @@ def matched_pairs(
         x_N2: Filled circles.
         y_N2: Hollow squares.
         groups_N: Index into `group_names`.
-        group_names: For the legend.
+        group_names: For the legend, which leaves them out if there are more than ten.
         names: What the two clouds are.
         title: Bold, above the panel.
         axis_label: The axes are called this and 1 or 2.
@@ -191,7 +193,7 @@ def matched_pairs(
         edgecolors=list(colors),
         lw=1.1,
     )
-    for group in np.unique(groups_N):
+    for group in np.unique(groups_N) if len(group_names) <= _MAX_GROUPS else ():
         axes.plot([], [], "o", color=style.PALETTE[group % 8], label=group_names[group])
     axes.plot([], [], "o", color="#555", label=names[0])
     axes.plot([], [], "s", mfc="white", mec="#555", color="#555", label=names[1])

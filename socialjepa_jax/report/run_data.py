@@ -6,16 +6,18 @@ Whatever is missing (a run that was stopped early, an older file) reads as empty
 import json
 import math
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from socialjepa_jax.report.tables import Interval
 
-SPLITS = {"instance": "held-out objects", "state": "held-out states of known objects"}
+SPLITS = {"instance": "held-out objects", "state": "held-out states"}
 CONTROLS = (
     "untrained",
     "untrained_same_init",
@@ -138,23 +140,26 @@ def _scores(path: Path) -> list[Score]:
     ]
 
 
-def _latents(path: Path) -> Latents:
-    with np.load(path, allow_pickle=False) as arrays:
-        splits = {s: arrays[f"split_{s}"] for s in SPLITS if f"split_{s}" in arrays}
-        return Latents(arrays["latents"], arrays["state_ids"], splits)
+def _latents(path: Path) -> Latents | None:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            splits = {s: arrays[f"split_{s}"] for s in SPLITS if f"split_{s}" in arrays}
+            return Latents(arrays["latents"], arrays["state_ids"], splits)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        logging.warning("%s is left out of the report: %s", path, error)
+        return None
 
 
 def read_run(workdir: Path) -> RunData:
-    """Reads a workdir; absent files are empty.
-
-    Raises:
-        OSError, ValueError, KeyError: a latents file is there but is not what it should be.
-    """
+    """Reads a workdir; absent and unreadable files are empty."""
     manifest = _read_json(workdir / "config.json")
     manifest = manifest if isinstance(manifest, dict) else {}
     config = _group(manifest, "config")
     lines = _read_lines(workdir / "metrics.jsonl")
-    files = {re.fullmatch(r"agent_(\d+)\.npz", p.name): p for p in workdir.glob("latents/*.npz")}
+    files = {
+        int(p.stem[6:]): p for p in workdir.glob("latents/agent_*.npz") if p.stem[6:].isdigit()
+    }
+    latents = {agent: z for agent in sorted(files) if (z := _latents(files[agent]))}
     return RunData(
         name=str(config.get("name") or workdir.resolve().name),
         config=config,
@@ -162,7 +167,7 @@ def read_run(workdir: Path) -> RunData:
         train=[line for line in lines if line.get("kind") == "train"],
         evals=[line for line in lines if line.get("kind") == "eval"],
         scores=_scores(workdir / "alignment.json"),
-        latents={int(m[1]): _latents(p) for m, p in sorted(files.items(), key=str) if m},
+        latents=latents,
     )
 
 

@@ -14,6 +14,7 @@ from socialjepa_jax.report.run_data import RunData
 if TYPE_CHECKING:
     from socialjepa_jax.alignment import LinearMap
 
+_MAX_ROWS = 4096  # held-out states beyond this are sampled: all distances between them are made
 _FIT_SETTINGS = ("method", "ridge", "standardize", "kappa_max")
 
 
@@ -52,7 +53,8 @@ def pair_view(
         state_ids: i64[N] of the data set, to find each latent's state.
 
     Returns:
-        None where the latents cannot be paired: other states, no such split, or an empty side.
+        None where the latents cannot be paired: other states, no such split, an empty side, or
+        values that are not finite.
     """
     from socialjepa_jax import alignment  # late: pages without latents need no device
 
@@ -61,8 +63,11 @@ def pair_view(
     if not same or split not in first.splits or not np.isin(first.state_ids, state_ids).all():
         return None
     train, test = (np.flatnonzero(first.splits[split] == part) for part in (0, 1))
-    if not (len(train) and len(test)):
+    finite = np.isfinite(first.z).all() and np.isfinite(second.z).all()
+    if len(train) < 2 or not len(test) or not finite:
         return None
+    if len(test) > _MAX_ROWS:
+        test = np.sort(np.random.default_rng(0).permutation(test)[:_MAX_ROWS])
     fitted = alignment.fit(first.z[train], second.z[train], **_fit_settings(run.config))
     x_QD = (first.z[test] - fitted.x_mean) / fitted.x_scale
     y_QD = (second.z[test] - fitted.y_mean) / fitted.y_scale

@@ -15,8 +15,8 @@ from socialjepa_jax.report.run_geometry import PairView
 from socialjepa_jax.report.tables import Cell, Column, Row, Table
 
 NO_PAIR = (
-    "There are no latents of two agents for the same states, so nothing can be mapped: the run was "
-    "stopped before its last step, or it trained one agent."
+    "There are no finite latents of two agents for the same states, so nothing can be mapped: the "
+    "run was stopped before its last step, or it trained one agent."
 )
 _IMAGE_DPI = 120  # pictures compress badly: keeps the page small
 _SPECTRUM = (
@@ -28,6 +28,7 @@ _SPECTRUM = (
 )
 _PAIRS = 60
 _QUERIES = 6
+_LABEL = 12  # letters that fit above a picture
 _NEIGHBOURS = 6
 
 
@@ -38,7 +39,7 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
     figure = figures.image_grid(
         grid,
         row_labels=[f"camera {k}" for k in range(dataset.num_cameras)],
-        column_labels=[dataset.label_names[dataset.labels[row]] for row in rows],
+        column_labels=[dataset.label_names[dataset.labels[row]][:_LABEL] for row in rows],
     )
     overlap = (
         "No picture of one camera occurs among those of another."
@@ -113,9 +114,9 @@ def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Ht
     caption = (
         f"{len(chosen)} of {len(labels)} {SPLITS[view.split]}, drawn at random; both panels use "
         f"agent {j}'s two leading principal axes (standardised latents). A line joins the same "
-        f"state in both agents: the shorter the lines, the better W translates. Mean length "
-        f"over all pairs: {gap[0]:.2f} before, {gap[1]:.2f} after. Regression pulls mapped points "
-        "towards the centre where it is unsure. Two axes are not the whole space."
+        "state in both agents: the shorter the lines, the better W translates. Mean length in this "
+        f"plane over all pairs: {gap[0]:.2f} before, {gap[1]:.2f} after. Regression pulls mapped "
+        "points towards the centre where it is unsure. Two axes are not the whole space."
     )
     return html.join(html.paragraph(caption), html.pictures(*shown))
 

@@ -124,7 +124,8 @@ def r2_against_step(run: RunData, album: Album) -> html.Html:
         "evaluation (thin: one pair; thick: their mean). Step 0 is the untrained encoder, so "
         "what training adds is the rise above step 0 and above the highest horizontal line. "
         "Levels are the controls, measured at the end; a band spans several measurements. "
-        "Every R² is relative to the variance of that row's own targets."
+        "Every R² is relative to the variance of that row's own targets. What lies below −0.5 "
+        "leaves the picture; the legend has the number."
     )
     return html.join(html.paragraph(how), html.pictures(*shown))
 
@@ -272,8 +273,8 @@ def back_maps(run: RunData, album: Album) -> html.Html:
         "These three metrics compare two sets of points in one space. Equation (5) carries z2 "
         "back by the inverse of W, which amplifies noise where W shrinks; the reverse regression "
         "fits the way back; without any map the two spaces are compared as they are (all three "
-        "metrics allow that); forward compares W z1 with z2. W is worth something only as "
-        "far as a map beats no map."
+        "metrics allow that); forward compares W z1 with z2. For these metrics W is worth "
+        "something only as far as a map beats no map."
     )
     body = html.folded("The same as a table", *grids)
     return html.join(html.paragraph(how), html.pictures(*shown), body)

@@ -57,6 +57,7 @@ _RC: Any = {  # Any: matplotlib types this as a literal of every key it knows
     "lines.linewidth": 1.7,
     "lines.markersize": 4.5,
     "text.color": "#1d2430",
+    "text.parse_math": False,  # names may hold dollar signs
     "xtick.color": "#4A525D",
     "xtick.labelsize": 8,
     "ytick.color": "#4A525D",

@@ -27,9 +27,19 @@ def test_pair_view_finds_states_in_a_dataset_of_another_order(finished_run, data
     np.testing.assert_array_equal(shuffled[view.rows], held_out)
 
 
-def test_pair_view_of_other_states_is_none(finished_run, dataset):
+def test_pair_view_of_other_states_or_of_nan_is_none(finished_run, dataset):
     run = run_data.read_run(finished_run)
     assert run_geometry.pair_view(run, (0, 1), "instance", dataset.state_ids + 1) is None
+    run.latents[1].z[3, 2] = np.nan
+    assert run_geometry.pair_view(run, (0, 1), "instance", dataset.state_ids) is None
+
+
+def test_pair_view_samples_what_is_too_many(finished_run, dataset, monkeypatch):
+    monkeypatch.setattr(run_geometry, "_MAX_ROWS", 10)
+    run = run_data.read_run(finished_run)
+    view = run_geometry.pair_view(run, (0, 1), "instance", dataset.state_ids)
+    assert len(set(view.rows)) == len(view.x_QD) == 10
+    assert (dataset.split_instance[view.rows] == 1).all()
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4)])

@@ -70,7 +70,7 @@ def test_hostile_names_are_escaped(workdir, dataset):
     manifest["config"]["name"] = manifest["versions"]["jax"] = evil
     path.write_text(json.dumps(manifest))
     edit_scores(workdir, lambda row: row.update(row=row["row"].replace("pixel_pca", evil)))
-    named = dataclasses.replace(dataset, name=evil, label_names=(evil, "$x", "c", "d", "e"))
+    named = dataclasses.replace(dataset, name=evil, label_names=(evil, "$x^$", "c", "d", "e"))
     text = write_run_report(workdir, named).read_text()
     assert "<script" not in text and "&lt;script&gt;alert(1)" in text
 
@@ -98,6 +98,8 @@ def test_one_split_without_probes_and_back_maps(workdir, dataset):
         return row["split"] == "state" and row["back"] == "inverse"
 
     edit_scores(workdir, keep)
+    shutil.rmtree(workdir / "latents")
+    (workdir / "metrics.jsonl").unlink()
     text = write_run_report(workdir, dataset).read_text()
     assert "No linear probes were measured" in text
     assert (workdir / "report_back_state.png").exists()
@@ -110,15 +112,19 @@ def test_missing_numbers_are_not_available(workdir, dataset):
         row["metrics"] = {k: math.nan if k != "n_test" else v for k, v in row["metrics"].items()}
 
     edit_scores(workdir, spoil)
+    shutil.rmtree(workdir / "latents")
+    (workdir / "metrics.jsonl").unlink()
     text = write_run_report(workdir, dataset).read_text()
     assert "could not be measured (R² n/a); no control was measured." in text
     assert "nan" not in re.sub(r'"data:[^"]*"', "", text).lower()
 
 
-def test_one_agent_or_other_states_cannot_be_mapped(workdir, dataset):
-    for agent in (1, 2):
-        (workdir / "latents" / f"agent_{agent}.npz").unlink()
-    assert "latents of two agents" in write_run_report(workdir, dataset).read_text()
+def test_one_readable_agent_cannot_be_mapped(workdir, dataset):
+    (workdir / "latents" / "agent_1.npz").unlink()
+    (workdir / "latents" / "agent_2.npz").write_bytes(b"PK\x03\x04 cut short")
+    (workdir / "metrics.jsonl").unlink()
+    text = write_run_report(workdir, dataset).read_text()
+    assert "latents of two agents" in text and "no training curves" in text
 
 
 def test_latents_of_different_width(workdir, dataset):
