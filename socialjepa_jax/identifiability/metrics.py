@@ -1,0 +1,241 @@
+"""How well an encoder recovered the world: identifiability metrics in float64 NumPy.
+
+Shape key: N samples, D latent dimension, E encoder outputs, P Hermite basis functions.
+
+z are the true latents, h the encoder's outputs on the same rows, h' its outputs on the second view
+of the pair (z, z') (one transition: `noised="second"`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from scipy import linalg
+
+from socialjepa_jax import validate
+from socialjepa_jax.identifiability.spectrum import hermite_basis, multi_indices
+
+MULTIOUTPUT = ("pooled", "uniform", "raw")
+
+
+def fit_affine(x_ND: np.ndarray, y_NE: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Least squares y ~ A x + b: A f64[E, D] (minimum norm where x is rank deficient), b f64[E]."""
+    x_ND, y_NE = np.asarray(x_ND, np.float64), np.asarray(y_NE, np.float64)
+    x_mean, y_mean = x_ND.mean(0), y_NE.mean(0)
+    a_ED = linalg.lstsq(x_ND - x_mean, y_NE - y_mean, lapack_driver="gelsy")[0].T
+    return a_ED, y_mean - a_ED @ x_mean
+
+
+def r2(
+    x_ND: np.ndarray,
+    y_NE: np.ndarray,
+    *,
+    multioutput: str = "pooled",
+    held_out: tuple[np.ndarray, np.ndarray] | None = None,
+) -> float | np.ndarray:
+    """R2 of the least-squares map x -> y with intercept; NaN where a target is constant.
+
+    Args:
+        x_ND: inputs to fit on.
+        y_NE: targets to fit on.
+        multioutput: "pooled": one minus the ratio of summed squares over all outputs, which weighs
+            outputs by their variance (the paper's code); "uniform": mean over outputs of their own
+            R2 (scikit-learn's default); "raw": those R2, f64[E].
+        held_out: (x, y) to score on; None scores in sample, as the published code does.
+    """
+    validate.one_of(MULTIOUTPUT, multioutput=multioutput)
+    a_ED, b_E = fit_affine(x_ND, y_NE)
+    x, y = (np.asarray(v, np.float64) for v in (held_out or (x_ND, y_NE)))
+    residual_E = np.square(y - (x @ a_ED.T + b_E)).sum(0)
+    total_E = np.square(y - y.mean(0)).sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if multioutput == "pooled":
+            return float(1.0 - residual_E.sum() / total_E.sum())
+        raw_E = 1.0 - residual_E / total_E
+    return raw_E if multioutput == "raw" else float(raw_E.mean())
+
+
+def orthogonality_error(a_ED: np.ndarray, *, normalized: bool = True) -> float:
+    """||A^T A - I||_F of the map z -> h, over sqrt(D) if `normalized` (the paper's number)."""
+    gram = a_ED.T @ a_ED
+    error = np.linalg.norm(gram - np.eye(len(gram)))
+    return float(error / np.sqrt(len(gram)) if normalized else error)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The quantities of the approximate-identifiability theorem (number 3).
+
+    Attributes:
+        loss: L(h) = mean ||h' - h||^2.
+        trace: trace of Cov(h), unbiased.
+        epsilon: ||Cov(h) - I||_F.
+        delta: L(h) - 2 (1 - rho) trace, the alignment gap.
+        rho: correlation of the pair.
+    """
+
+    loss: float
+    trace: float
+    epsilon: float
+    delta: float
+    rho: float
+
+    @property
+    def nonlinearity(self) -> float:
+        """D = max(delta, 0) / (2 rho (1 - rho)): bounds the variance beyond degree one."""
+        return max(self.delta, 0.0) / (2.0 * self.rho * (1.0 - self.rho))
+
+    @property
+    def bound(self) -> float:
+        """D + (epsilon + D)^2: bounds min_Q E||h - Qz||^2."""
+        return self.nonlinearity + (self.epsilon + self.nonlinearity) ** 2
+
+
+def approximate_bound(h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float) -> Bound:
+    """Estimates the theorem's quantities from pairs of one transition."""
+    validate.inside(0.0, 1.0, rho=rho)
+    h, h_prime = np.asarray(h_NE, np.float64), np.asarray(h_prime_NE, np.float64)
+    covariance = np.atleast_2d(np.cov(h.T))
+    loss = float(np.square(h_prime - h).sum(1).mean())
+    trace = float(np.trace(covariance))
+    epsilon = float(np.linalg.norm(covariance - np.eye(len(covariance))))
+    return Bound(loss, trace, epsilon, loss - 2.0 * (1.0 - rho) * trace, rho)
+
+
+def orthogonal_recovery(
+    z_ND: np.ndarray, h_ND: np.ndarray, *, center: bool = False
+) -> tuple[float, np.ndarray]:
+    """min over orthogonal Q of mean ||h - Q z||^2, and Q f64[D, D] (by SVD of E[h z^T]).
+
+    Args:
+        z_ND: latents.
+        h_ND: encoder outputs, as many as latents.
+        center: whether means are removed first; the published code does not.
+    """
+    z, h = np.asarray(z_ND, np.float64), np.asarray(h_ND, np.float64)
+    if z.shape != h.shape:
+        raise validate.InputError(f"h has shape {h.shape} and z {z.shape}; they must be equal")
+    if center:
+        z, h = z - z.mean(0), h - h.mean(0)
+    u, _, vt = np.linalg.svd(h.T @ z / len(z))
+    q_DD = u @ vt
+    return float(np.square(h - z @ q_DD.T).sum(1).mean()), q_DD
+
+
+def bound_slack(
+    z_ND: np.ndarray, h_ND: np.ndarray, h_prime_ND: np.ndarray, rho: float, num_blocks: int = 20
+) -> tuple[float, float]:
+    """Theorem 3's bound minus the recovery error, and its standard error (block jackknife).
+
+    A slack below zero by a few standard errors or less is sampling noise.
+    """
+
+    def slack(keep: np.ndarray) -> float:
+        h = h_ND[keep] - h_ND[keep].mean(0)  # the theorem's h has zero mean
+        h_prime = h_prime_ND[keep] - h_prime_ND[keep].mean(0)
+        error, _ = orthogonal_recovery(z_ND[keep], h, center=True)
+        return approximate_bound(h, h_prime, rho).bound - error
+
+    block = np.arange(len(z_ND)) * num_blocks // len(z_ND)
+    left_out = np.array([slack(block != b) for b in range(num_blocks)])
+    spread = np.square(left_out - left_out.mean()).sum() * (num_blocks - 1) / num_blocks
+    return slack(block >= 0), float(np.sqrt(spread))
+
+
+def hermite_spectrum(
+    z_ND: np.ndarray, h_NE: np.ndarray, degree: int, weights_N: np.ndarray | None = None
+) -> np.ndarray:
+    """Energy of each output at each Hermite degree of z: f64[E, degree + 1], degree 0 the mean.
+
+    Theorem 1 degree by degree: a linear h has all its variance at degree 1.
+
+    Args:
+        z_ND: Gaussian samples, or quadrature nodes (`spectrum.gauss_hermite`).
+        h_NE: the encoder there.
+        degree: largest total degree.
+        weights_N: quadrature weights; then the coefficients are projections, exact for polynomials
+            that the rule integrates. None: least squares on the samples.
+    """
+    indices_PD = multi_indices(z_ND.shape[1], degree)
+    basis_NP = hermite_basis(z_ND, indices_PD)
+    h_NE = np.asarray(h_NE, np.float64)
+    if weights_N is None:
+        coefficients_PE = linalg.lstsq(basis_NP, h_NE, lapack_driver="gelsy")[0]
+    else:
+        coefficients_PE = basis_NP.T @ (weights_N[:, None] * h_NE)
+    total_P = indices_PD.sum(1)
+    by_degree = [np.square(coefficients_PE[total_P == d]).sum(0) for d in range(degree + 1)]
+    return np.stack(by_degree, axis=1)
+
+
+def hermite_loss(energy_ED: np.ndarray, rho: float) -> float:
+    """L(h) = 2 sum_d (1 - rho^d) w_d from `hermite_spectrum` (the stability proof's equation)."""
+    degrees = np.arange(energy_ED.shape[1])
+    return float(2.0 * ((1.0 - rho**degrees) * energy_ED.sum(0)).sum())
+
+
+def dirichlet_energy(
+    encode: Callable[[jax.Array], jax.Array], z_ND: np.ndarray, weights_N: np.ndarray | None = None
+) -> float:
+    """E ||J_h(z)||_F^2, the loss of the second proof (appendix "Dirichlet Energy").
+
+    It equals sum_d d w_d, at least D for a measure-preserving h, with equality for orthogonal maps.
+
+    Args:
+        encode: h, from f32[N, D] to f32[N, E].
+        z_ND: where to evaluate the Jacobian.
+        weights_N: quadrature weights; None: the mean.
+    """
+    jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda z: encode(z[None])[0])))(np.asarray(z_ND))
+    energy_N = np.square(np.asarray(jacobian, np.float64)).sum((1, 2))
+    return float(np.average(energy_N, weights=weights_N))
+
+
+def recovered_dynamics(
+    h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float
+) -> dict[str, float | np.ndarray]:
+    """Theorem 1's second half: h' | h ~ N(rho h, (1 - rho^2) I) at the optimum.
+
+    Returns:
+        "transition" A f64[E, E] and "noise" f64[E, E], the residual covariance, of the regression
+        of h' on h; "transition_error" ||A - rho I||_F / sqrt(E) and "noise_error"
+        ||noise - (1 - rho^2) I||_F / sqrt(E).
+    """
+    a_EE, b_E = fit_affine(h_NE, h_prime_NE)
+    noise_EE = np.atleast_2d(np.cov((h_prime_NE - h_NE @ a_EE.T - b_E).T))
+    eye = np.eye(len(a_EE))
+    return {
+        "transition": a_EE,
+        "noise": noise_EE,
+        "transition_error": float(np.linalg.norm(a_EE - rho * eye) / np.sqrt(len(eye))),
+        "noise_error": float(np.linalg.norm(noise_EE - (1.0 - rho**2) * eye) / np.sqrt(len(eye))),
+    }
+
+
+def evaluate(
+    z_ND: np.ndarray, x_NX: np.ndarray, h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float
+) -> dict[str, float]:
+    """The published code's metrics under its names: R2 pooled and in sample.
+
+    `D_bound`, `delta` and `approx_bound` are those of `Bound` with a negative gap clamped to zero;
+    `procrustes_mse` is `orthogonal_recovery` (NaN where h has not as many outputs as z).
+    """
+    a_ED, _ = fit_affine(z_ND, h_NE)
+    bound = approximate_bound(h_NE, h_prime_NE, rho)
+    square = h_NE.shape == z_ND.shape
+    return {
+        "r2_zx": float(r2(z_ND, x_NX)),
+        "r2_xz": float(r2(x_NX, z_ND)),
+        "r2_zh": float(r2(z_ND, h_NE)),
+        "r2_hz": float(r2(h_NE, z_ND)),
+        "orth_err": orthogonality_error(a_ED, normalized=False),
+        "orth_err_normalized": orthogonality_error(a_ED),
+        "epsilon": bound.epsilon,
+        "delta": max(bound.delta, 0.0),
+        "D_bound": bound.nonlinearity,
+        "approx_bound": bound.bound,
+        "procrustes_mse": orthogonal_recovery(z_ND, h_NE)[0] if square else float("nan"),
+        "L_h": bound.loss,
+        "trace_cov": bound.trace,
+    }

@@ -1,0 +1,89 @@
+"""Straight-line plans in a latent space and how straight they are in the world.
+
+The identifiability paper's planning experiment (appendix "Planning Experiment"); it needs encoded
+states only, so it serves drawn worlds and pictures alike.
+
+Shape key: L library entries, D state dimension, E latent dimension, K plans, T steps.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import spatial
+
+from socialjepa_jax import validate
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """Decoded plans and their shape.
+
+    Attributes:
+        paths: f64[K, T + 1, D], states along each plan, from start to goal.
+        length_ratio: f64[K], path length over the chord's; 1 is straight, more is a detour.
+        deviation: f64[K], mean distance from the chord, in units of its length.
+    """
+
+    paths: np.ndarray
+    length_ratio: np.ndarray
+    deviation: np.ndarray
+
+
+def straight_line_plans(
+    states_LD: np.ndarray,
+    latents_LE: np.ndarray,
+    pairs_K2: np.ndarray,
+    *,
+    steps: int = 15,
+    neighbors: int = 1,
+    exact_ends: bool = False,
+) -> Plans:
+    """Interpolates between latents and looks up the states on the way.
+
+    Args:
+        states_LD: true states of a library, e.g. joint angles.
+        latents_LE: their encodings.
+        pairs_K2: i64[K, 2], library rows of the start and the goal of each plan.
+        steps: T, straight pieces of a plan.
+        neighbors: entries averaged per step, by the inverse of their latent distance; 1 takes the
+            nearest (the paper; its code averages 5).
+        exact_ends: whether the first and last states are the true ones (the paper's code) rather
+            than looked up; with one neighbour they are the same unless latents coincide.
+    """
+    validate.positive(steps=steps)
+    validate.in_range(1, len(states_LD), neighbors=neighbors)
+    states, latents = np.asarray(states_LD, np.float64), np.asarray(latents_LE, np.float64)
+    start, goal = latents[pairs_K2[:, 0]], latents[pairs_K2[:, 1]]
+    t_T = np.linspace(0.0, 1.0, steps + 1)[None, :, None]
+    line_KTE = (1.0 - t_T) * start[:, None] + t_T * goal[:, None]
+    distance, row = spatial.KDTree(latents).query(line_KTE, k=[*range(1, neighbors + 1)])
+    weight = 1.0 / np.maximum(distance, 1e-12)
+    weight /= weight.sum(-1, keepdims=True)
+    paths = np.einsum("ktn,ktnd->ktd", weight, states[row])
+    ends = states[pairs_K2]
+    if exact_ends:
+        paths[:, [0, -1]] = ends
+    return Plans(paths, path_length_ratio(paths, ends), _deviation(paths, ends))
+
+
+def path_length_ratio(paths_KTD: np.ndarray, ends_K2D: np.ndarray) -> np.ndarray:
+    """Length of each path over the distance of its two ends: f64[K]."""
+    lengths = np.linalg.norm(np.diff(paths_KTD, axis=1), axis=2).sum(1)
+    return lengths / np.linalg.norm(ends_K2D[:, 1] - ends_K2D[:, 0], axis=1)
+
+
+def _deviation(paths_KTD: np.ndarray, ends_K2D: np.ndarray) -> np.ndarray:
+    chord = ends_K2D[:, 1] - ends_K2D[:, 0]
+    length = np.linalg.norm(chord, axis=1)
+    unit = chord / length[:, None]
+    offset = paths_KTD - ends_K2D[:, :1]
+    along = np.einsum("ktd,kd->kt", offset, unit)
+    across = np.linalg.norm(offset - along[:, :, None] * unit[:, None], axis=2)
+    return across.mean(1) / length
+
+
+def random_pairs(num_states: int, num_plans: int, seed: int = 0) -> np.ndarray:
+    """i64[K, 2]: rows of distinct starts and goals, the same for every encoder compared."""
+    rng = np.random.default_rng(seed)
+    start = rng.integers(num_states, size=num_plans)
+    return np.stack([start, (start + rng.integers(1, num_states, size=num_plans)) % num_states], 1)

@@ -1,0 +1,158 @@
+"""Slow feature analysis: linear, polynomial, and sequential (xSFA).
+
+The baselines of the identifiability paper's appendix "Connection to Slow Feature Analysis"
+(Wiskott & Sejnowski, 2002; Sprekeler, Zito & Wiskott, 2014).
+
+Shape key: N pairs, D input features, P expanded features, F slow features.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from socialjepa_jax import validate
+from socialjepa_jax.identifiability.spectrum import multi_indices
+
+
+@dataclass(frozen=True, eq=False)
+class SlowFeatures:
+    """Linear features y = (x - mean) W of zero mean and unit covariance, slowest first.
+
+    Attributes:
+        mean: f64[P], of the input.
+        weights: f64[P, F].
+        correlations: f64[F], of each feature between the views, decreasing.
+    """
+
+    mean: np.ndarray
+    weights: np.ndarray
+    correlations: np.ndarray
+
+    def __call__(self, x_NP: np.ndarray) -> np.ndarray:
+        """f64[N, P] -> f64[N, F]."""
+        return (np.asarray(x_NP, np.float64) - self.mean) @ self.weights
+
+
+def linear_sfa(
+    x_NP: np.ndarray, x_prime_NP: np.ndarray, num_features: int, rank_tolerance: float = 1e-9
+) -> SlowFeatures:
+    """The linear features with the largest correlation between views, decorrelated.
+
+    Args:
+        x_NP: first views.
+        x_prime_NP: second views of the same rows.
+        num_features: F.
+        rank_tolerance: principal directions with less variance than this share of the largest are
+            dropped before whitening.
+
+    Raises:
+        InputError: fewer directions than features are left.
+    """
+    x, x_prime = np.asarray(x_NP, np.float64), np.asarray(x_prime_NP, np.float64)
+    mean = 0.5 * (x.mean(0) + x_prime.mean(0))
+    x, x_prime = x - mean, x_prime - mean
+    covariance = (x.T @ x + x_prime.T @ x_prime) / (2.0 * len(x))
+    variances, axes = linalg.eigh(covariance)
+    keep = variances > rank_tolerance * variances[-1]
+    if keep.sum() < num_features:
+        raise validate.InputError(
+            f"num_features={num_features} is more than the {int(keep.sum())} directions of the data"
+        )
+    whiten = axes[:, keep] / np.sqrt(variances[keep])
+    lagged = whiten.T @ (x.T @ x_prime) @ whiten / len(x)
+    correlations, turns = linalg.eigh(0.5 * (lagged + lagged.T))
+    last = slice(None, -num_features - 1, -1)
+    return SlowFeatures(mean, whiten @ turns[:, last], correlations[last])
+
+
+def monomials(x_ND: np.ndarray, degree: int) -> np.ndarray:
+    """All monomials of degree 1 .. `degree` in the columns of x: f64[N, P]."""
+    validate.in_range(1, 20, degree=degree)
+    x_ND = np.asarray(x_ND, np.float64)
+    indices_PD = multi_indices(x_ND.shape[1], degree)[1:]
+    powers = [np.ones_like(x_ND)]
+    for _ in range(degree):
+        powers.append(powers[-1] * x_ND)
+    powers_KND = np.stack(powers)
+    expanded = np.ones((len(x_ND), len(indices_PD)))
+    for d in range(x_ND.shape[1]):
+        expanded *= powers_KND[indices_PD[:, d], :, d].T
+    return expanded
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialFeatures:
+    """Slow features among the polynomials of the standardised input.
+
+    Attributes:
+        center, spread: f64[D], mean and standard deviation of the input.
+        degree: of the polynomials.
+        slow: features of the monomials.
+    """
+
+    center: np.ndarray
+    spread: np.ndarray
+    degree: int
+    slow: SlowFeatures
+
+    def expand(self, x_ND: np.ndarray) -> np.ndarray:
+        """Monomials of the standardised input: f64[N, P]."""
+        return monomials((np.asarray(x_ND, np.float64) - self.center) / self.spread, self.degree)
+
+    def __call__(self, x_ND: np.ndarray) -> np.ndarray:
+        """f64[N, D] -> f64[N, F]."""
+        return self.slow(self.expand(x_ND))
+
+
+def polynomial_sfa(
+    x_ND: np.ndarray, x_prime_ND: np.ndarray, num_features: int, degree: int
+) -> PolynomialFeatures:
+    """`linear_sfa` on all monomials up to `degree` of the standardised input."""
+    x_ND = np.asarray(x_ND, np.float64)
+    center, spread = x_ND.mean(0), x_ND.std(0)
+    first, second = (monomials((x - center) / spread, degree) for x in (x_ND, x_prime_ND))
+    return PolynomialFeatures(center, spread, degree, linear_sfa(first, second, num_features))
+
+
+def xsfa(
+    x_ND: np.ndarray,
+    x_prime_ND: np.ndarray,
+    num_sources: int,
+    degree: int,
+    source_degree: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Extended SFA: one source at a time, its nonlinear transformations projected out.
+
+    The slowest polynomial feature is taken for a source; every polynomial of the sources found so
+    far is regressed out of the expanded data; and again (Sprekeler et al., 2014, section 4).
+
+    Args:
+        x_ND: first views.
+        x_prime_ND: second views.
+        num_sources: to extract.
+        degree: of the polynomials of x.
+        source_degree: of the polynomials of the sources that are removed; default `degree`.
+
+    Returns:
+        Sources at the first views f64[N, num_sources], and their correlations between views.
+    """
+    first = polynomial_sfa(x_ND, x_prime_ND, 1, degree)
+    num = len(x_ND)
+    rest = np.concatenate([first.expand(x_ND), first.expand(x_prime_ND)])  # both views, stacked
+    sources = np.zeros((2 * num, 0))
+    correlations = []
+    for _ in range(num_sources):
+        if sources.shape[1]:
+            rest = _without(rest, monomials(sources, source_degree or degree))
+        slow = linear_sfa(rest[:num], rest[num:], 1)
+        sources = np.concatenate([sources, slow(rest)], axis=1)
+        correlations.append(slow.correlations[0])
+    return sources[:num], np.array(correlations)
+
+
+def _without(x_NP: np.ndarray, removed_NQ: np.ndarray) -> np.ndarray:
+    """x less its least-squares regression on the removed functions."""
+    removed_NQ = removed_NQ - removed_NQ.mean(0)
+    weights_QP = linalg.lstsq(removed_NQ, x_NP - x_NP.mean(0), lapack_driver="gelsy")[0]
+    return x_NP - removed_NQ @ weights_QP
