@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax import sharding
 from socialjepa_jax.data.augment import Augment, augment
-from socialjepa_jax.data.resident import batch_rows, gather
+from socialjepa_jax.data.resident import batch_rows, gather, normalize
 from socialjepa_jax.objectives.base import HParams, Metrics, Objective
 from socialjepa_jax.optim import AdamW
 
@@ -126,17 +126,15 @@ class Trainer:
     def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
         """This shard's part of the global batch of one agent at this step."""
         num_shards = self.mesh.shape[sharding.DATA]
-        rows = batch_rows(
-            agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size
-        )
+        rows = batch_rows(agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size)
         local = self.batch_size // num_shards
         start = jax.lax.axis_index(sharding.DATA) * local
         rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
-        images = gather(data.images, rows, data.mean, data.std)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
-            self._step_key(state.step, seed), rows
-        )
-        return {"image": augment(images, keys, self.augmentation), "index": rows}
+        step_key = self._step_key(state.step, seed)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
+        pictures = data.images[rows].astype(jnp.float32) / 255
+        pictures = augment(pictures, keys, self.augmentation)
+        return {"image": normalize(pictures, data.mean, data.std), "index": rows}
 
     def _step_key(self, step: jax.Array, seed: jax.Array) -> jax.Array:
         return jax.random.fold_in(agent_key(seed, _STEP), step)
@@ -181,17 +179,25 @@ class Trainer:
         return self._over_agents(steps_of_one, donate=True)
 
     @functools.cached_property
-    def encode(self) -> Callable[[AgentState, AgentData, jax.Array], dict[str, jax.Array]]:
-        """The compiled encoder: (state, data, rows i32[A, B]) -> {'latent': f32[A, B, D], ...}."""
+    def encode(self) -> Callable[[AgentState, AgentData, jax.Array], jax.Array]:
+        """The compiled encoder: (state, data, rows i32[A, B]) -> latents f32[A, B, D]."""
+        # What is not returned is not computed.
+        return self._over_agents(lambda *args: self._encode_one(*args)["latent"], donate=False)
 
-        def encode_one(
-            state: AgentState, data: AgentData, rows: jax.Array
-        ) -> dict[str, jax.Array]:
-            images = gather(data.images, rows, data.mean, data.std)
-            outputs = self.objective.encode(state.params, state.aux, images)
-            return {name: z for name, z in outputs.items() if z.ndim == 2}
+    @functools.cached_property
+    def encode_all(self) -> Callable[[AgentState, AgentData, jax.Array], dict[str, jax.Array]]:
+        """As `encode`, with every latent the objective names: {'latent': f32[A, B, D], ...}."""
 
-        return self._over_agents(encode_one, donate=False)
+        def flat_outputs(*args: Any) -> dict[str, jax.Array]:
+            return {name: z for name, z in self._encode_one(*args).items() if z.ndim == 2}
+
+        return self._over_agents(flat_outputs, donate=False)
+
+    def _encode_one(
+        self, state: AgentState, data: AgentData, rows: jax.Array
+    ) -> dict[str, jax.Array]:
+        images = gather(data.images, rows, data.mean, data.std)
+        return self.objective.encode(state.params, state.aux, images)
 
     def _over_agents(self, one: Callable[..., Any], donate: bool) -> Callable[..., Any]:
         """Lifts a function of one agent to stacked agents on the mesh."""

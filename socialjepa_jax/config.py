@@ -98,14 +98,14 @@ class Alignment:
         ridge: lambda of eq. (4), absolute, on standardised latents.
         kappa_max: singular values of W below s1 / kappa_max count as zero.
         neighbors: k of NOS@k.
-        probe_ridge: ridge of the linear probes, relative to the number of samples.
+        probe_ridge: ridge of the linear probes, absolute, on standardised latents.
     """
 
     method: str = "ridge"
     ridge: float = 1e-3
     kappa_max: float = 1e6
     neighbors: tuple[int, ...] = (1, 5, 10, 20, 50)
-    probe_ridge: float = 1e-3
+    probe_ridge: float = 1.0
 
     def __post_init__(self) -> None:
         validate.one_of(("ridge", "lstsq", "procrustes"), method=self.method)
@@ -223,8 +223,10 @@ def _check_type(hint: Any, value: Any, path: str) -> Any:
         return float(value)
     elif hint is type(None) and value is None:
         return None
-    elif isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (
-        hint is bool
+    elif (
+        isinstance(hint, type)
+        and isinstance(value, hint)
+        and isinstance(value, bool) == (hint is bool)
     ):
         return value
     raise InputError(f"{path}={value!r} must be {getattr(hint, '__name__', hint)}")

@@ -11,7 +11,6 @@ import numpy as np
 
 from socialjepa_jax.data.base import ViewDataset
 
-
 _PCA_ROWS = 2000  # components are fitted on at most so many pictures, evenly spaced
 
 

@@ -64,14 +64,13 @@ def monitors(latents_ND: np.ndarray) -> dict[str, float]:
 
     Returns:
         feature_std (mean over features of their standard deviation), latent_norm (mean Euclidean
-        norm), rankme (Garrido et al., 2023: exp entropy of the normalised singular values of the
-        latents; here of the centred latents, so that a shared offset does not count as rank).
+        norm), rankme (Garrido et al., 2023: exp entropy of the normalised singular values; here of
+        the centred latents, so that a shared offset does not count as rank).
     """
-    centred = latents_ND - latents_ND.mean(axis=0)
     return {
         "feature_std": float(latents_ND.std(axis=0).mean()),
         "latent_norm": float(np.linalg.norm(latents_ND, axis=1).mean()),
-        "rankme": float(alignment.rankme(centred)),
+        "rankme": float(alignment.effective_rank(latents_ND)),
     }
 
 
@@ -120,48 +119,92 @@ class Untrained:
     same_init: np.ndarray
 
 
-def table(
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """Two latent spaces to be measured on one split, under the name of their row.
+
+    Attributes:
+        row: name in alignment.json.
+        split: which states the map is fitted and tested on.
+        agents: (i, j), the pair that is measured or controlled for.
+        x, y: f32[N, D] each.
+    """
+
+    row: str
+    split: Split
+    agents: tuple[int, int]
+    x: np.ndarray
+    y: np.ndarray
+
+
+def subjects(
     experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
-) -> list[Row]:
-    """The rows of alignment.json: every pair of agents with all its controls, on every split."""
-    rows: list[Row] = []
+) -> Iterator[Subject]:
+    """Every pair of agents, on every split, with its controls (see the module `controls`)."""
     for i, j, same_camera in pairs(experiment.agents.cameras):
         for split in splits(dataset):
-            measure = _Measure(experiment, dataset, split, f"agent_{i}", f"agent_{j}")
             x, y = latents_AND[i], latents_AND[j]
-            if same_camera:
-                rows += measure.rows("same_camera", x, y)
-                continue
-            rows += measure.rows("trained", x, y, backs=BACKS)
-            rows += measure.rows("untrained", untrained.own_init[i], untrained.own_init[j])
-            rows += measure.rows("untrained_same_init", untrained.same_init[i],
-                                 untrained.same_init[j])  # fmt: skip
-            rows += _data_controls(measure, x, y, (i, j))
-    return rows
+            found = {"same_camera": (x, y)}
+            if not same_camera:
+                found = {
+                    "trained": (x, y),
+                    "untrained": (untrained.own_init[i], untrained.own_init[j]),
+                    "untrained_same_init": (untrained.same_init[i], untrained.same_init[j]),
+                    **_data_controls(experiment, dataset, split, (i, j), x, y),
+                }
+            for row, spaces in found.items():
+                yield Subject(row, split, (i, j), *spaces)
 
 
 def _data_controls(
-    measure: "_Measure", x: np.ndarray, y: np.ndarray, agents: tuple[int, int]
-) -> list[Row]:
-    """Controls made of the pictures, the pairing and the factors."""
-    dataset, split = measure.dataset, measure.split
-    cameras = [measure.experiment.agents.cameras[k] for k in agents]
+    experiment: Experiment,
+    dataset: ViewDataset,
+    split: Split,
+    agents: tuple[int, int],
+    x: np.ndarray,
+    y: np.ndarray,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Controls made of the pictures, the pairing and the factors: row name -> two spaces."""
+    cameras = [experiment.agents.cameras[k] for k in agents]
     pixels = [controls.pixel_pca(dataset.images[c], split.train, x.shape[1]) for c in cameras]
-    rng = np.random.default_rng(measure.experiment.seed)
+    rng = np.random.default_rng(experiment.seed)
     names = controls.shared_factor_names(dataset)
     parts = (split.train, split.test)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
     in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
     features = controls.shared_factors(dataset, names)
     rest = [controls.partial_out(z, features, split.train) for z in (x, y)]
-    return [
-        *measure.rows("pixel_pca", *pixels),
-        *measure.rows("mismatched", x, y[anywhere]),
-        *measure.rows("mismatched_cell", x, y[in_cell]),
-        *measure.rows("partialled", *rest),
-        measure.row("shared_factors", "none", {"r2": explained(y, rest[1], split.test),
-                                               "n_test": float(len(split.test))}),
-    ]  # fmt: skip
+    return {
+        "pixel_pca": (pixels[0], pixels[1]),
+        "mismatched": (x, y[anywhere]),
+        "mismatched_cell": (x, y[in_cell]),
+        "partialled": (rest[0], rest[1]),
+    }
+
+
+def table(
+    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
+) -> list[Row]:
+    """The rows of alignment.json: every subject, measured."""
+    rows: list[Row] = []
+    for subject in subjects(experiment, dataset, latents_AND, untrained):
+        backs = BACKS if subject.row == "trained" else ("inverse",)
+        rows += measure(experiment, dataset, subject, backs)
+        if subject.row == "partialled":
+            rows.append(_shared_factors_row(experiment, latents_AND, subject))
+    return rows
+
+
+def _shared_factors_row(
+    experiment: Experiment, latents_AND: np.ndarray, partialled: Subject
+) -> Row:
+    """What the shared factors alone explain of the second agent: one minus its residual."""
+    metrics = {
+        "r2": explained(latents_AND[partialled.agents[1]], partialled.y, partialled.split.test),
+        "n_train": float(len(partialled.split.train)),
+        "n_test": float(len(partialled.split.test)),
+    }
+    return _row(experiment, partialled, "shared_factors", "none", metrics)
 
 
 def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> float:
@@ -172,75 +215,64 @@ def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> fl
     return float(1.0 - np.sum(residual_ND**2) / np.sum((y_ND - y_ND.mean(axis=0)) ** 2))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Measure:
-    """Measures one pair of latent spaces on one split, and writes it as rows."""
+def measure(
+    experiment: Experiment, dataset: ViewDataset, subject: Subject, backs: tuple[str, ...]
+) -> list[Row]:
+    """Fits x -> y and evaluates with each way back; adds probe accuracies and RankMe of y."""
+    x, y, split = subject.x, subject.y, subject.split
+    linear_map = fit_map(experiment, x, y, split.train)
+    neighbors = tuple(k for k in experiment.alignment.neighbors if k < len(split.test))
+    shared = {
+        **probe_accuracies(experiment, dataset, subject, linear_map),
+        "rankme": monitors(y[split.test])["rankme"],
+    }
+    rows = []
+    for back in backs:
+        metrics = alignment.evaluate(
+            linear_map, x[split.test], y[split.test], back=back, neighbors=neighbors
+        )
+        rows.append(_row(experiment, subject, subject.row, back, {**metrics, **shared}))
+    return rows
 
-    experiment: Experiment
-    dataset: ViewDataset
-    split: Split
-    x_name: str
-    y_name: str
 
-    def rows(
-        self, name: str, x: np.ndarray, y: np.ndarray, backs: tuple[str, ...] = ("inverse",)
-    ) -> list[Row]:
-        """Fits x -> y and evaluates with each way back; with the probes' accuracies."""
-        linear_map = fit_map(self.experiment, x, y, self.split.train)
-        probes = self._probes(linear_map, x, y)
-        test, how = self.split.test, self.experiment.alignment
-        neighbors = tuple(k for k in how.neighbors if k < len(test))
-        return [
-            self.row(
-                name,
-                back,
-                {
-                    **alignment.evaluate(
-                        linear_map,
-                        x[test],
-                        y[test],
-                        back=back,
-                        neighbors=neighbors,
-                        groups=self.dataset.instance_ids[test],
-                    ),
-                    **probes,
-                },
-            )
-            for back in backs
-        ]
+def _row(
+    experiment: Experiment, subject: Subject, row: str, back: str, metrics: dict[str, float]
+) -> Row:
+    """One row of alignment.json."""
+    return {
+        "x": f"agent_{subject.agents[0]}",
+        "y": f"agent_{subject.agents[1]}",
+        "row": row,
+        "split": subject.split.name,
+        "method": experiment.alignment.method,
+        "back": back,
+        "seed": experiment.seed,
+        "metrics": metrics,
+    }
 
-    def row(self, name: str, back: str, metrics: dict[str, float]) -> Row:
-        """One row of alignment.json."""
-        return {
-            "x": self.x_name,
-            "y": self.y_name,
-            "row": name,
-            "split": self.split.name,
-            "method": self.experiment.alignment.method,
-            "back": back,
-            "seed": self.experiment.seed,
-            "metrics": metrics,
-        }
 
-    def _probes(
-        self, linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray
-    ) -> dict[str, float]:
-        """Accuracy on held-out y of its own probe, of x's probe through W, and of x's as it is."""
-        train, test, labels = self.split.train, self.split.test, self.dataset.labels
-        num_classes = len(self.dataset.label_names)
-        ridge = self.experiment.alignment.probe_ridge
+def probe_accuracies(
+    experiment: Experiment,
+    dataset: ViewDataset,
+    subject: Subject,
+    linear_map: alignment.LinearMap,
+) -> dict[str, float]:
+    """Accuracy on held-out y of its own probe, of x's probe through W, and of x's as it is."""
+    train, test, labels = subject.split.train, subject.split.test, dataset.labels
+    x, y, ridge = subject.x, subject.y, experiment.alignment.probe_ridge
 
-        def probe_of(z: np.ndarray) -> collaboration.Probe:
-            return collaboration.fit_probe(z[train], labels[train], num_classes, ridge=ridge)
+    def probe_of(z: np.ndarray) -> collaboration.Probe:
+        classes = len(dataset.label_names)
+        return collaboration.fit_probe(z[train], labels[train], classes, ridge=ridge)
 
-        source = probe_of(x)
-        candidates = {
-            "probe_own": probe_of(y),
-            "probe_transferred": collaboration.transfer_probe(source, linear_map),
-        }
-        if x.shape[1] == y.shape[1]:
-            candidates["probe_raw"] = source
-        return {
-            name: float(collaboration.accuracy(probe, y[test], labels[test]))
-            for name, probe in candidates.items()
-        }
+    source = probe_of(x)
+    probes = {
+        "probe_own": probe_of(y),
+        "probe_transferred": collaboration.transfer_probe(source, linear_map),
+    }
+    if x.shape[1] == y.shape[1]:
+        probes["probe_raw"] = source
+    return {
+        name: float(collaboration.accuracy(probe, y[test], labels[test]))
+        for name, probe in probes.items()
+    }

@@ -12,6 +12,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,13 +48,17 @@ class Result:
 
     Attributes:
         state: the agents after the last step.
+        dataset: what they were trained and measured on.
         latents: f32[A, N, D], of all states.
+        untrained: the same before training.
         rows: the rows of `alignment.json`.
         report: path of the page.
     """
 
     state: AgentState
+    dataset: ViewDataset
     latents: np.ndarray
+    untrained: evaluation.Untrained
     rows: list[evaluation.Row]
     report: pathlib.Path
 
@@ -92,7 +97,8 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
     )
     rows = evaluation.table(experiment, dataset, latents, untrained)
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
-    return Result(state, latents, rows, report.write_run_report(workdir, dataset))
+    page = report.write_run_report(workdir, dataset)
+    return Result(state, dataset, latents, untrained, rows, page)
 
 
 def _train(
@@ -205,26 +211,25 @@ def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> Age
 
 
 def encode_states(
-    trainer: Trainer, state: AgentState, data: AgentData, num_states: int, experiment: Experiment
-) -> np.ndarray:
-    """Returns the latents f32[A, N, D] of all states, in batches of one shape."""
-    outputs = encode_all(trainer, state, data, num_states, experiment)
-    return outputs["latent"]
+    trainer: Trainer,
+    state: AgentState,
+    data: AgentData,
+    num_states: int,
+    experiment: Experiment,
+    everything: bool = False,
+) -> Any:
+    """Encodes all states with all agents, in batches of one shape.
 
-
-def encode_all(
-    trainer: Trainer, state: AgentState, data: AgentData, num_states: int, experiment: Experiment
-) -> dict[str, np.ndarray]:
-    """Returns every named latent f32[A, N, D] of all states, in batches of one shape."""
+    Returns:
+        The latents f32[A, N, D]; with `everything` a dict of every named latent.
+    """
+    encode = trainer.encode_all if everything else trainer.encode
     batch, num_agents = experiment.run.encode_batch, len(experiment.agents.seeds)
     parts = []
     for start in range(0, num_states, batch):
         rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
-        parts.append(jax.device_get(trainer.encode(state, data, np.tile(rows, (num_agents, 1)))))
-    return {
-        name: np.concatenate([part[name] for part in parts], axis=1)[:, :num_states]
-        for name in parts[0]
-    }
+        parts.append(jax.device_get(encode(state, data, np.tile(rows, (num_agents, 1)))))
+    return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)
 
 
 def encode_same_init(
@@ -284,8 +289,8 @@ def _prepare(workdir: pathlib.Path, experiment: Experiment) -> None:
     plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
     if path.exists():
         try:
-            old = json.loads(path.read_text())["config"]
-        except (json.JSONDecodeError, KeyError, TypeError):
+            old = json.loads(path.read_text())
+        except json.JSONDecodeError:
             raise InputError(f"{path} is not a run's configuration; use another workdir") from None
         changed = config_lib.differences(old, plain)
         if changed:
@@ -295,4 +300,5 @@ def _prepare(workdir: pathlib.Path, experiment: Experiment) -> None:
             )
     elif (workdir / "checkpoints").exists():
         raise InputError(f"--workdir={workdir} holds checkpoints but no config.json")
-    write_json(path, {"config": plain, "versions": versions()})
+    write_json(path, plain)
+    write_json(workdir / "environment.json", versions())

@@ -34,9 +34,7 @@ def linear(start: float, end: float, total: jax.typing.ArrayLike) -> Schedule:
 
 def cosine(start: float, end: float, total: jax.typing.ArrayLike) -> Schedule:
     """From `start` at step 0 to `end` at step `total` along half a cosine, constant after."""
-    return lambda step: (
-        end + (start - end) * 0.5 * (1.0 + jnp.cos(jnp.pi * _progress(step, total)))
-    )
+    return lambda step: end + (start - end) * 0.5 * (1.0 + jnp.cos(jnp.pi * _progress(step, total)))
 
 
 def warmup_cosine(

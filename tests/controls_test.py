@@ -25,9 +25,7 @@ def test_pixel_pca_keeps_no_more_than_there_is():
 
 
 def test_one_hot():
-    np.testing.assert_array_equal(
-        controls.one_hot(np.array([7, 3, 7])), [[0, 1], [1, 0], [0, 1]]
-    )
+    np.testing.assert_array_equal(controls.one_hot(np.array([7, 3, 7])), [[0, 1], [1, 0], [0, 1]])
 
 
 def test_partial_out_equals_ridge_residuals():
@@ -35,9 +33,7 @@ def test_partial_out_equals_ridge_residuals():
     x, z = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
     train = np.arange(50)
     model = Ridge(alpha=1.0).fit(x[train], z[train])
-    np.testing.assert_allclose(
-        controls.partial_out(z, x, train), z - model.predict(x), atol=1e-6
-    )
+    np.testing.assert_allclose(controls.partial_out(z, x, train), z - model.predict(x), atol=1e-6)
 
 
 def test_shuffled_pairs_stay_in_cell_and_part_and_move():

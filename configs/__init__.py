@@ -1,0 +1,1 @@
+"""One file an experiment. Each returns a ConfigDict whose every field can be overridden."""

@@ -1,0 +1,23 @@
+"""Any experiment made so small that it runs in seconds: for tests and rehearsals, no meaning."""
+
+import copy
+
+import ml_collections
+
+
+def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.ConfigDict:
+    """Returns the experiment with few states, a tiny encoder and few steps."""
+    config = copy.deepcopy(config)
+    if config.data.kind == "toys":
+        config.data.instances = 3
+        config.data.elevations = (0, 4, 8)
+        config.data.lightings = (0, 3)
+        config.data.splits.test_instances = 1
+    vit = config.objective.vit
+    vit.width, vit.depth, vit.heads = 16, 1, 2
+    config.objective.mlp_width = 32
+    config.run.steps = steps
+    config.run.batch_size = 8
+    config.run.steps_per_call = 1
+    config.run.log_every = config.run.eval_every = config.run.save_every = 1
+    return config

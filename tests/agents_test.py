@@ -1,0 +1,242 @@
+"""The spine's promises: independence, one result on any mesh, one compilation, exact repetition."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from socialjepa_jax import agents, sharding
+from socialjepa_jax.data.augment import Augment, augment
+from socialjepa_jax.data.resident import channel_statistics, normalize
+from socialjepa_jax.optim import AdamW
+
+CAMERAS, SEEDS = (0, 1), (3, 4)
+STATES, SIDE = 48, 8
+TRAIN_ROWS = np.arange(0, STATES, 2) + 1
+
+
+@dataclass(frozen=True)
+class MaskedLinear:
+    """The smallest objective with all moving parts: noise per sample, EMA target, global mean."""
+
+    dim: int = 6
+
+    def init(self, key):
+        params = {"kernel": 0.1 * jax.random.normal(key, (SIDE * SIDE, self.dim))}
+        return params, params
+
+    def loss(self, params, aux, batch, key, hparams, reduce):
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, batch["index"])
+        pixels = batch["image"].reshape(len(batch["image"]), -1)
+        mask = jax.vmap(lambda k: jax.random.bernoulli(k, 0.5, pixels.shape[1:]))(keys)
+        target = pixels[:, : self.dim] + 0.1 * jax.lax.stop_gradient(pixels @ aux["kernel"])
+        error = (pixels * mask) @ params["kernel"] - target
+        spread = reduce.mean(jnp.square(pixels @ params["kernel"])).mean()
+        loss = reduce.mean(jnp.square(error).sum(-1)) + jnp.square(1.0 - spread)
+        return loss, (aux, {"spread": spread})
+
+    def after_update(self, params, aux, step, hparams):
+        return jax.tree.map(lambda a, p: 0.9 * a + 0.1 * p, aux, params)
+
+    def encode(self, params, aux, images):
+        z = images.reshape(len(images), -1) @ params["kernel"]
+        return {"latent": z, "tokens": z[:, None]}
+
+
+def make(devices=1, agent_map="map", steps_per_call=4, objective=None):
+    mesh = sharding.make_mesh(len(SEEDS), 8, jax.devices()[:devices])
+    return agents.Trainer(
+        objective=objective or MaskedLinear(),
+        optimizer=AdamW(learning_rate=1e-2),
+        augmentation=Augment(flip=True),
+        total_steps=20,
+        batch_size=8,
+        steps_per_call=steps_per_call,
+        mesh=mesh,
+        agent_map=agent_map,
+    )
+
+
+def pictures(noise_for=None):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (2, STATES, SIDE, SIDE, 1), dtype=np.uint8)
+    if noise_for is not None:
+        images[noise_for] = np.random.default_rng(9).integers(0, 99, images[0].shape)
+    return images
+
+
+def hparams(seeds=SEEDS):
+    return {
+        "seed": jnp.asarray(seeds, jnp.uint32),
+        "learning_rate": jnp.ones(2),
+        "total_steps": jnp.full(2, 20),
+    }
+
+
+def run(trainer, images=None, steps=20, state=None, seeds=SEEDS):
+    images = pictures() if images is None else images
+    data = agents.place(images, CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    settings = hparams(seeds)
+    state = trainer.init(settings) if state is None else state
+    losses = []
+    for _ in range(steps // trainer.steps_per_call):
+        state, metrics = trainer.step(state, data, settings)
+        losses.append(metrics["loss"])
+    return jax.device_get(state), np.concatenate(losses, axis=1), data
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    """The program on one device, compiled once for the module."""
+    return make()
+
+
+@pytest.fixture(scope="module")
+def straight(trainer):
+    """Its run of 20 steps: (state, losses [A, 20], data)."""
+    return run(trainer)
+
+
+def agent(tree, k):
+    return jax.tree.map(lambda x: x[k], tree)
+
+
+def test_training_lowers_the_loss(straight):
+    _, losses, _ = straight
+    assert losses.shape == (2, 20)
+    assert (losses[:, -5:].mean(axis=1) < losses[:, :5].mean(axis=1)).all()
+
+
+@pytest.mark.parametrize(("agent_map", "tolerance"), [("map", 0.0), ("vmap", 1e-6)])
+def test_an_agent_does_not_feel_what_its_neighbour_sees(trainer, agent_map, tolerance):
+    program = trainer if agent_map == "map" else make(agent_map=agent_map)
+    own, _, _ = run(program)
+    beside_noise, _, _ = run(program, images=pictures(noise_for=1))
+    chex.assert_trees_all_close(agent(own, 0), agent(beside_noise, 0), atol=tolerance, rtol=0)
+    different = jnp.abs(own.params["kernel"][1] - beside_noise.params["kernel"][1]).max()
+    assert different > 1e-3  # the neighbour itself did change
+
+
+def test_agents_differ_in_start_masks_and_order(trainer):
+    images = pictures()
+    images[1] = images[0]  # even on the same camera
+    _, losses, _ = run(trainer, images=images, steps=4)
+    start = trainer.init(hparams())
+    assert jnp.abs(start.params["kernel"][0] - start.params["kernel"][1]).max() > 1e-2
+    assert np.abs(losses[0] - losses[1]).min() > 1e-6
+    orders = [
+        agents.batch_rows(agents.agent_key(jnp.uint32(s), agents._ORDER), 0, 24, 8) for s in SEEDS
+    ]
+    assert (orders[0] != orders[1]).any()
+
+
+def test_training_never_touches_a_held_out_state(trainer, straight):
+    images = pictures()
+    images[:, np.setdiff1d(np.arange(STATES), TRAIN_ROWS)] = 0
+    # Only pixel statistics could carry them over, and those are of the training rows alone.
+    blind, _, _ = run(trainer, images=images)
+    chex.assert_trees_all_equal(straight[0].params, blind.params)
+
+
+@pytest.mark.parametrize("devices", [2, 8])  # two agents side by side; each over four devices
+def test_any_mesh_gives_the_same_run(straight, devices):
+    assert len(jax.devices()) >= 8
+    one, losses_one, _ = straight
+    many, losses_many, _ = run(make(devices=devices))
+    np.testing.assert_allclose(losses_many, losses_one, rtol=1e-5)
+    chex.assert_trees_all_close(many.params, one.params, atol=1e-6, rtol=0)
+
+
+def test_sharded_step_equals_the_objective_by_hand():
+    """One step against plain jax.grad on the whole batch: no mesh, no map, no scan."""
+    trainer = make(devices=8, steps_per_call=1)
+    settings = hparams()
+    start = jax.device_get(trainer.init(settings))
+    after, losses, data = run(trainer, steps=1)
+    for k in range(2):
+        params, aux, seed = agent(start.params, k), agent(start.aux, k), settings["seed"][k]
+        rows = agents.batch_rows(agents.agent_key(seed, agents._ORDER), 0, len(TRAIN_ROWS), 8)
+        rows = data.rows[k][rows]
+        step_key = jax.random.fold_in(agents.agent_key(seed, agents._STEP), 0)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
+        pictures_B = augment(data.images[k][rows] / 255.0, keys, trainer.augmentation)
+        images = normalize(pictures_B, data.mean[k], data.std[k])
+        key = jax.random.split(step_key)[0]
+        (loss, _), grads = jax.value_and_grad(trainer.objective.loss, has_aux=True)(
+            params, aux, {"image": images, "index": rows}, key, {}, sharding.Reduce()
+        )
+        np.testing.assert_allclose(losses[k, 0], loss, rtol=1e-5)
+        rate, decay = trainer.optimizer.schedules(20)
+        expected, _ = trainer.optimizer.update(
+            grads, trainer.optimizer.init(params), params, rate(1), decay(1)
+        )
+        chex.assert_trees_all_close(agent(after.params, k), expected, atol=1e-6)
+
+
+def test_steps_per_call_changes_nothing(straight):
+    ten, losses_ten, _ = run(make(steps_per_call=10))
+    chex.assert_trees_all_equal(straight[0], ten)
+    np.testing.assert_array_equal(straight[1], losses_ten)
+
+
+def test_stopping_and_going_on_is_the_same_run(trainer, straight):
+    half, _, _ = run(trainer, steps=8)
+    resumed, _, _ = run(trainer, steps=12, state=jax.device_put(half))
+    chex.assert_trees_all_equal(straight[0], resumed)
+
+
+def test_the_step_is_traced_once():
+    traces = []
+
+    class Counted(MaskedLinear):
+        def loss(self, *args):
+            traces.append(1)
+            return super().loss(*args)
+
+    program = make(objective=Counted())
+    state, _, _ = run(program, steps=4)
+    first = len(traces)
+    assert first > 0
+    state = jax.device_put(state, sharding.by_agent(program.mesh))
+    run(program, steps=12, state=state)
+    assert len(traces) == first
+
+
+def test_encode_returns_latents_in_order_and_drops_token_maps(straight):
+    trainer = make(devices=2)
+    state, _, data = straight
+    data = jax.device_put(data, sharding.by_agent(trainer.mesh))
+    rows = np.tile(np.array([5, 0, 7], np.int32), (2, 1))
+    state = jax.device_put(state, sharding.by_agent(trainer.mesh))
+    latents = trainer.encode(state, data, rows)
+    assert latents.shape == (2, 3, 6)
+    outputs = trainer.encode_all(state, data, rows)
+    assert set(outputs) == {"latent"}  # the token maps are left out
+    np.testing.assert_array_equal(outputs["latent"], latents)
+    images = normalize(data.images[1][rows[1]] / 255.0, data.mean[1], data.std[1])
+    np.testing.assert_allclose(
+        latents[1], images.reshape(3, -1) @ state.params["kernel"][1], atol=1e-5
+    )
+
+
+def test_mesh_refuses_what_cannot_be_split():
+    with pytest.raises(ValueError, match="batch_size=6"):
+        sharding.make_mesh(1, 6, jax.devices()[:4])
+    assert sharding.make_mesh(6, 4, jax.devices()[:4]).shape == {"agent": 2, "data": 2}
+
+
+def test_reduce_is_the_identity_of_one_device():
+    x = jnp.arange(6.0).reshape(3, 2)
+    reduce = sharding.Reduce()
+    np.testing.assert_allclose(reduce.mean(x), [2.0, 3.0])
+    np.testing.assert_allclose(reduce.sum(x), [6.0, 9.0])
+    assert reduce.gather(x) is x
+
+
+def test_trainer_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make().batch_size = 3
