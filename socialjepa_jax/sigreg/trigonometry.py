@@ -1,0 +1,112 @@
+"""Trigonometric sums at equally spaced frequencies: the arithmetic behind the fast statistic.
+
+With z = exp(i theta), all 2K numbers cos(k theta), sin(k theta), k = 1 ... K, follow from one sine
+and cosine. For a `span` b and the pivot q = 2b + 1, the powers z^1 ... z^b and z^q are enough:
+z^(q+j) and z^(q-j) are made of the same four real products of z^q and z^j, so both the sums over
+samples and the polynomials in z need two multiply-adds a frequency, and K <= 3b + 1.
+
+Shapes: N samples, M slices, K frequencies. Leading axes pass through.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Phase = tuple[jax.Array, jax.Array]
+"""Cosine and sine of the same angles: a unit complex number."""
+
+# Least-maximum-error polynomials on [-pi/2, pi/2]: sin x = x + x^3 S(x^2) to 5e-9 and
+# cos x = 1 - x^2/2 + x^4 C(x^2) to 4e-10; float32 rounds at 6e-8.
+_SIN = (2.5999032386e-06, -1.9806547095e-04, 8.3330163552e-03, -1.6666657059e-01)
+_COS = (-2.6192483949e-07, 2.4769240663e-05, -1.3888568213e-03, 4.1666655730e-02)
+_PI_HIGH = 3.140625  # 8 bits: k * _PI_HIGH is exact for k < 2^16
+_PI_LOW = np.pi - _PI_HIGH
+
+
+def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
+    """Horner's rule, highest power first."""
+    value = jnp.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value
+
+
+def phase(half_angle: jax.Array) -> Phase:
+    """Cosine and sine of twice `half_angle` (float32), by polynomials: absolute error 2e-7.
+
+    Much faster than the library calls on CPUs. The half angle is reduced modulo pi, which leaves
+    the doubled angle alone, so that no quadrants have to be told apart. Infinite input gives NaN.
+    """
+    turns = jnp.round(half_angle * (1.0 / np.pi))
+    x = (half_angle - turns * _PI_HIGH) - turns * _PI_LOW
+    x = jnp.clip(x, -1.6, 1.6)  # beyond 2^16 turns the digits are gone; stay on the unit circle
+    x2 = x * x
+    sine = x + x * x2 * _polynomial(x2, _SIN)
+    cosine = (1.0 - 0.5 * x2) + x2 * x2 * _polynomial(x2, _COS)
+    return 1.0 - 2.0 * (sine * sine), 2.0 * (sine * cosine)
+
+
+def _multiply(a: Phase, b: Phase) -> Phase:
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _span(num_frequencies: int) -> int:
+    return max(1, -(-(num_frequencies - 1) // 3))
+
+
+def _powers(half_angle: jax.Array, span: int) -> tuple[list[Phase], Phase]:
+    """z^1 ... z^span and the pivot z^(2 span + 1), by products of logarithmic depth."""
+    powers = [phase(half_angle)]
+    for k in range(2, span + 1):
+        powers.append(_multiply(powers[k // 2 - 1], powers[k - k // 2 - 1]))
+    return powers, _multiply(powers[-1], _multiply(powers[-1], powers[0]))
+
+
+def trigonometric_sums(half_angle_NM: jax.Array, num_frequencies: int) -> Phase:
+    """Sums over samples of cos(2 k x) and sin(2 k x) for k = 1 ... K: two arrays [..., K, M]."""
+    span = _span(num_frequencies)
+    powers, (pivot_cos, pivot_sin) = _powers(half_angle_NM, span)
+
+    def total(x_NM: jax.Array) -> jax.Array:
+        return jnp.sum(x_NM, axis=-2)
+
+    cosines = {k: total(c) for k, (c, _) in enumerate(powers, start=1)}
+    sines = {k: total(s) for k, (_, s) in enumerate(powers, start=1)}
+    pivot = 2 * span + 1
+    cosines[pivot], sines[pivot] = total(pivot_cos), total(pivot_sin)
+    for k, (c, s) in enumerate(powers, start=1):
+        cc, ss = total(pivot_cos * c), total(pivot_sin * s)
+        sc, cs = total(pivot_sin * c), total(pivot_cos * s)
+        cosines[pivot + k], cosines[pivot - k] = cc - ss, cc + ss
+        sines[pivot + k], sines[pivot - k] = sc + cs, sc - cs
+    frequencies = range(1, num_frequencies + 1)
+    return (
+        jnp.stack([cosines[k] for k in frequencies], axis=-2),
+        jnp.stack([sines[k] for k in frequencies], axis=-2),
+    )
+
+
+def trigonometric_polynomial(
+    half_angle_NM: jax.Array, a_KM: jax.Array, b_KM: jax.Array
+) -> jax.Array:
+    """sum_k a_k cos(2 k x) + b_k sin(2 k x) with coefficients [..., K, M] for each slice.
+
+    Returns:
+        [..., N, M], made in one pass over the angles.
+    """
+    num_frequencies = a_KM.shape[-2]
+    span = _span(num_frequencies)
+    powers, (pivot_cos, pivot_sin) = _powers(half_angle_NM, span)
+
+    def row(coefficients_KM: jax.Array, k: int) -> jax.Array | float:
+        return coefficients_KM[..., k - 1 : k, :] if k <= num_frequencies else 0.0
+
+    pivot = 2 * span + 1
+    low, of_cos, of_sin = 0.0, row(a_KM, pivot), row(b_KM, pivot)
+    for k, (c, s) in enumerate(powers, start=1):
+        low += row(a_KM, k) * c + row(b_KM, k) * s
+        a_up, a_down = row(a_KM, pivot + k), row(a_KM, pivot - k)
+        b_up, b_down = row(b_KM, pivot + k), row(b_KM, pivot - k)
+        of_cos += (a_up + a_down) * c + (b_up - b_down) * s
+        of_sin += (b_up + b_down) * c + (a_down - a_up) * s
+    return low + pivot_cos * of_cos + pivot_sin * of_sin
