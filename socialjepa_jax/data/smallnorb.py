@@ -54,6 +54,11 @@ class SmallNorbData:
         for part in self.parts:
             validate.one_of(tuple(_PREFIX), parts=part)
 
+    @property
+    def channels(self) -> int:
+        """Of the pictures: one for each camera of the pair that is read."""
+        return 2 if self.stereo == "both" else 1
+
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Reads, pairs and resizes the pictures; nothing is cached.
 
@@ -65,8 +70,7 @@ class SmallNorbData:
         shapes = {pairs.shape[1:] for pairs, _ in tables}
         if len(shapes) > 1:
             raise validate.InputError(f"{self.path}: the parts' pictures differ in shape, {shapes}")
-        eyes = 1 if self.stereo == "left" else 2
-        images = np.concatenate([pairs[:, :eyes] for pairs, _ in tables])
+        images = np.concatenate([pairs[:, : self.channels] for pairs, _ in tables])
         table = base.ObservationTable(
             images=np.moveaxis(images, 1, -1),
             factors=np.concatenate([factors for _, factors in tables]),

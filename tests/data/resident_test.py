@@ -21,7 +21,7 @@ def permutations(keys: jax.Array, num_rows: int) -> jax.Array:
     return jax.vmap(lambda key: resident.epoch_permutation(key, positions, num_rows))(keys)
 
 
-@pytest.mark.parametrize("num_rows", [1, 2, 3, 7, 64, 65, 1036, 99991, 10**6])
+@pytest.mark.parametrize("num_rows", [1, 2, 7, 65, 1036, 10**6])
 def test_every_key_permutes_all_rows(num_rows):
     images = permutations(jax.random.split(jax.random.key(num_rows), 3), num_rows)
     assert images.dtype == jnp.int32
