@@ -6,9 +6,11 @@ from matplotlib.figure import Figure
 
 from socialjepa_jax.report import html, style
 
+_MAX_BYTES, _MIN_DPI = 700_000, 40  # a page of a dozen figures stays below 3 MB
+
 
 class Album:
-    """Writes `<page>_<name>.png` for every figure of a page.
+    """Writes `<page>_<name>.png` for every figure of a page, coarser where a file would be large.
 
     Args:
         page: Path of the HTML file that will show the pictures.
@@ -29,5 +31,8 @@ class Album:
     ) -> html.Html:
         """Saves the figure as PNG and returns it as HTML; `alt` is read to those who cannot see."""
         data = style.png(figure, dpi)
+        while len(data) > _MAX_BYTES and dpi > _MIN_DPI:
+            dpi = dpi * 2 // 3
+            data = style.png(figure, dpi)
         self._page.with_name(f"{self._page.stem}_{name}.png").write_bytes(data)
         return html.picture(data, alt, caption, full=full)

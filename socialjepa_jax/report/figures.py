@@ -112,6 +112,7 @@ def lines(
             marker=curve.marker,
             linewidth=curve.width,
         )
+    axes.locator_params(axis="x", nbins=6)
     if log_x:
         axes.set_xscale("log")
         style.plain_log(axes.xaxis)

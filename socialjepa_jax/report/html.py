@@ -10,9 +10,9 @@ from collections.abc import Mapping
 _CSS = """
 :root { color-scheme: light dark; --ink: #1d2430; --dim: #5b6472; --line: #d9dde3; --page: #fdfdfc;
   --card: #f3f5f7; --accent: #0060a0; --good: #00704f; --bad: #b03a00; --strong: #eaf2f8; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --dim: #a0a8b3; --line: #39414c;
-  --page: #15181d; --card: #1e2329; --accent: #7cc0f0; --good: #4fc79d; --bad: #ff9c66;
-  --strong: #1d2c3a; } }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --dim: #a0a8b3;
+  --line: #39414c; --page: #15181d; --card: #1e2329; --accent: #7cc0f0; --good: #4fc79d;
+  --bad: #ff9c66; --strong: #1d2c3a; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1.25rem 4rem; background: var(--page);
   color: var(--ink); font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans",

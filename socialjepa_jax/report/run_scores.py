@@ -13,6 +13,7 @@ from socialjepa_jax.report.figures import BarSeries, Level, Line
 from socialjepa_jax.report.run_data import SPLITS, RunData, mean, pick, value
 from socialjepa_jax.report.tables import Cell, Column, Interval, Row, Table, format_number
 
+_FEW, _MANY = 12, 100  # points of a curve: up to so many get markers, beyond so many thin lines
 NO_ALIGNMENT = "The run has no alignment.json yet: it was stopped before its last step."
 BACKS = {
     "inverse": "inverse of W (eq. 5, the paper's)",
@@ -50,7 +51,14 @@ def training(run: RunData, album: Album) -> html.Html:
     shown = []
     for key, lines, title, label, meaning in panels:
         curves = [
-            Line(f"agent {a} (camera {run.camera(a)})", x, y, style.agent_color(a), _dash(i))
+            Line(
+                f"agent {a} (camera {run.camera(a)})",
+                x,
+                y,
+                style.agent_color(a),
+                _dash(i),
+                width=1.7 if len(x) <= _MANY else 0.8,
+            )
             for i, a in enumerate(run.agents)
             for x, y in [run_data.curve(lines, f"agent_{a}/{key}")]
             if np.isfinite(y).any()
@@ -100,7 +108,8 @@ def r2_curves(run: RunData, split: str) -> list[Line]:
         means = [np.mean([y[x == s][0] for x, y in found if s in x]) for s in steps]
         if steps:
             label = f"{look.label}: {format_number(means[-1], 2)}"
-            curves.append(Line(label, steps, means, look.color, look.dash, "o", 2.0))
+            marker = "o" if len(steps) <= _FEW else ""
+            curves.append(Line(label, steps, means, look.color, look.dash, marker, 2.0))
     return curves
 
 
@@ -120,7 +129,7 @@ def r2_against_step(run: RunData, album: Album) -> html.Html:
     if not shown:
         return html.missing("metrics.jsonl holds no R2 of pairs of agents.")
     how = (
-        "Solid with circles: pairs of agents behind different cameras, W refitted at every "
+        "Solid blue: pairs of agents behind different cameras, W refitted at every "
         "evaluation (thin: one pair; thick: their mean). Step 0 is the untrained encoder, so "
         "what training adds is the rise above step 0 and above the highest horizontal line. "
         "Levels are the controls, measured at the end; a band spans several measurements. "
