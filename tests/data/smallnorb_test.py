@@ -76,6 +76,7 @@ def test_parts_stereo_and_size(tmp_path):
     data = _load(tmp_path, parts=("testing",), stereo="both", image_size=8)
     assert data.images.shape == (2, 5 * 3 * 2 * 2, 8, 8, 2)
     assert set(data.factor("instance").tolist()) == {0, 1, 2}
+    assert smallnorb.SmallNorbData(stereo="both").channels == data.image_shape[-1]
     small = _load(tmp_path, parts=("testing",), stereo="both")
     np.testing.assert_array_equal(small.images[..., 1, 1, 1], 1)
     np.testing.assert_array_equal(small.images[..., 0, :, 0], small.images[..., 0, :, 1])
