@@ -15,6 +15,7 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         config.data.splits.test_instances = 1
     vit = config.objective.vit
     vit.width, vit.depth, vit.heads = 16, 1, 2
+    vit.image_size = config.data.image_size = 6 * vit.patch_size
     config.objective.mlp_width = 32
     config.run.steps = steps
     config.run.batch_size = 8

@@ -32,9 +32,7 @@ def get_config() -> ml_collections.ConfigDict:
                 seed=0,
             ),
             objective=IJepa(
-                vit=ViTConfig(
-                    image_size=48, patch_size=6, channels=1, width=64, depth=4, heads=4
-                ),
+                vit=ViTConfig(image_size=48, patch_size=6, channels=1, width=64, depth=4, heads=4),
                 predictor="mlp_patch",
                 mlp_width=256,
                 target_norm="layernorm",

@@ -125,7 +125,7 @@ def verdict(table: dict[tuple[str, str], Measured], split: str) -> str:
 
 COLUMNS = (
     tables.Column("r2", "R²", best="max"),
-    tables.Column("difference", "trained − row", help="difference in R², paired by object"),
+    tables.Column("difference", "trained minus row", help="difference in R², paired by object"),
     tables.Column("dsc", "DSC", best="max", help="eq. 5: through the inverse of W"),
     tables.Column("dsc_no_map", "DSC, no map", best="max"),
     tables.Column("nos@10", "NOS@10", best="min", help="eq. 8, through the inverse of W"),
@@ -151,7 +151,9 @@ def to_table(measured: dict[tuple[str, str], Measured], split: str) -> tables.Ta
         if name in CONTROLS:
             gap = measured["trained", split].metrics["r2"].minus(row.metrics["r2"])
             cells["difference"] = tables.Interval(gap.value, *gap.interval())
-        rows.append(tables.Row(name.replace("_", " "), cells, ranked=name in ("trained", *CONTROLS)))
+        rows.append(
+            tables.Row(name.replace("_", " "), cells, ranked=name in ("trained", *CONTROLS))
+        )
     objects = len(measured["trained", split].metrics["r2"].without)
     return tables.Table(
         COLUMNS,

@@ -59,15 +59,26 @@ def shared_factor_names(dataset: ViewDataset) -> tuple[str, ...]:
     return tuple(name for name in dataset.factor_names if name != "instance")
 
 
-def partial_out(z_ND: np.ndarray, features_NF: np.ndarray, train_rows: np.ndarray) -> np.ndarray:
+def partial_out(
+    z_ND: np.ndarray, features_NF: np.ndarray, train_rows: np.ndarray, ridge: float
+) -> np.ndarray:
     """Residual of latents after a ridge regression on features, fitted on the training rows.
 
-    The ridge (one sample's worth a feature) shrinks the estimates of cells that hold few samples.
+    Args:
+        z_ND: latents.
+        features_NF: what is regressed out.
+        train_rows: i64[R].
+        ridge: in samples a feature. 1 shrinks the means of cells that hold few samples, for the
+            best prediction; what it leaves behind it leaves in both agents' residuals, so it must
+            be next to 0 where residuals are to share nothing through the features.
+
+    Returns:
+        f32[N, D].
     """
     x_RF, z_RD = features_NF[train_rows], z_ND[train_rows].astype(np.float64)
     x_mean, z_mean = x_RF.mean(axis=0), z_RD.mean(axis=0)
     x_RF = x_RF - x_mean
-    gram = x_RF.T @ x_RF + np.eye(x_RF.shape[1])
+    gram = x_RF.T @ x_RF + ridge * np.eye(x_RF.shape[1])
     weight = np.linalg.solve(gram, x_RF.T @ (z_RD - z_mean))
     return (z_ND - z_mean - (features_NF - x_mean) @ weight).astype(np.float32)
 

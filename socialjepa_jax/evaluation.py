@@ -173,7 +173,7 @@ def _data_controls(
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
     in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
     features = controls.shared_factors(dataset, names)
-    rest = [controls.partial_out(z, features, split.train) for z in (x, y)]
+    rest = [controls.partial_out(z, features, split.train, ridge=1e-6) for z in (x, y)]
     return {
         "pixel_pca": (pixels[0], pixels[1]),
         "mismatched": (x, y[anywhere]),
@@ -191,20 +191,23 @@ def table(
         backs = BACKS if subject.row == "trained" else ("inverse",)
         rows += measure(experiment, dataset, subject, backs)
         if subject.row == "partialled":
-            rows.append(_shared_factors_row(experiment, latents_AND, subject))
+            y = latents_AND[subject.agents[1]]
+            rows.append(_shared_factors_row(experiment, dataset, y, subject))
     return rows
 
 
 def _shared_factors_row(
-    experiment: Experiment, latents_AND: np.ndarray, partialled: Subject
+    experiment: Experiment, dataset: ViewDataset, y: np.ndarray, subject: Subject
 ) -> Row:
-    """What the shared factors alone explain of the second agent: one minus its residual."""
+    """What the shared factors alone explain of the second agent."""
+    split = subject.split
+    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
     metrics = {
-        "r2": explained(latents_AND[partialled.agents[1]], partialled.y, partialled.split.test),
-        "n_train": float(len(partialled.split.train)),
-        "n_test": float(len(partialled.split.test)),
+        "r2": explained(y, controls.partial_out(y, features, split.train, ridge=1.0), split.test),
+        "n_train": float(len(split.train)),
+        "n_test": float(len(split.test)),
     }
-    return _row(experiment, partialled, "shared_factors", "none", metrics)
+    return _row(experiment, subject, "shared_factors", "none", metrics)
 
 
 def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> float:

@@ -80,6 +80,7 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
     workdir = workdir.resolve()
     _prepare(workdir, experiment)
     dataset = experiment.data.load(workdir.parent / "cache")
+    _describe(dataset)
     trainer = make_trainer(experiment)
     data = place(experiment, dataset, trainer)
     hparams = make_hparams(experiment)
@@ -99,6 +100,20 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
     page = report.write_run_report(workdir, dataset)
     return Result(state, dataset, latents, untrained, rows, page)
+
+
+def _describe(dataset: ViewDataset) -> None:
+    logging.info(
+        "%s: %d states of %d objects, %d cameras, %d states to train on; "
+        "%.0f %% of the pictures are also another camera's; %d states dropped",
+        dataset.name,
+        dataset.num_states,
+        len(np.unique(dataset.instance_ids)),
+        dataset.num_cameras,
+        len(dataset.train_rows),
+        100 * dataset.overlap,
+        dataset.num_dropped,
+    )
 
 
 def _train(

@@ -6,6 +6,7 @@ Settings are overridden as `--config.run.steps=200`. The config file is Python a
 Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved (run it again).
 """
 
+import logging as python_logging
 import pathlib
 import sys
 
@@ -33,9 +34,19 @@ def parse(argv: list[str]) -> list[str]:
         sys.exit(2)
 
 
+def show_own_messages() -> None:
+    """Prints this program's messages as they are, and only warnings of the libraries it uses."""
+    own = str(pathlib.Path(__file__).parent)
+    handler = logging.get_absl_handler()
+    handler.setFormatter(python_logging.Formatter("%(message)s"))
+    handler.addFilter(
+        lambda record: record.levelno >= python_logging.WARNING or record.pathname.startswith(own)
+    )
+
+
 def main(argv: list[str]) -> None:
     """Runs the experiment that the flags describe."""
-    logging.use_absl_handler()
+    show_own_messages()
     try:
         if len(argv) > 1:
             raise InputError(f"unexpected argument {argv[1]!r}")

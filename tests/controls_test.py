@@ -33,7 +33,9 @@ def test_partial_out_equals_ridge_residuals():
     x, z = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
     train = np.arange(50)
     model = Ridge(alpha=1.0).fit(x[train], z[train])
-    np.testing.assert_allclose(controls.partial_out(z, x, train), z - model.predict(x), atol=1e-6)
+    np.testing.assert_allclose(
+        controls.partial_out(z, x, train, ridge=1.0), z - model.predict(x), atol=1e-6
+    )
 
 
 def test_shuffled_pairs_stay_in_cell_and_part_and_move():

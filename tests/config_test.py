@@ -1,0 +1,82 @@
+"""The border between config files and the program: nothing misspelt or mistyped gets through."""
+
+import dataclasses
+import json
+
+import ml_collections
+import pytest
+
+from configs import toys_ijepa
+from socialjepa_jax import config as config_lib
+from socialjepa_jax.validate import InputError
+
+
+def test_there_and_back():
+    config = toys_ijepa.get_config()
+    experiment = config_lib.from_config_dict(config)
+    assert config_lib.to_config_dict(experiment) == config
+    through_json = json.loads(json.dumps(config_lib.to_plain(experiment)))
+    assert config_lib.from_config_dict(through_json) == experiment
+
+
+def _with(path, value):
+    plain = toys_ijepa.get_config().to_dict()
+    *groups, name = path.split(".")
+    group = plain
+    for key in groups:
+        group = group[key]
+    group[name] = value
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("optim.lerning_rate", 1.0, r"optim.lerning_rate: no such setting; known: .*learning"),
+        ("optim.learning_rate", "fast", r"config.optim.learning_rate='fast' must be float"),
+        ("optim.learning_rate", float("nan"), r"config.optim.learning_rate=nan must be > 0"),
+        ("optim.weight_decay", -0.1, r"config.optim.weight_decay=-0.1 must be >= 0"),
+        ("run.steps", 2.5, r"config.run.steps=2.5 must be int"),
+        ("run.steps", True, r"config.run.steps=True must be int"),
+        ("run.eval_every", 30, r"config.run.eval_every=30 must be a multiple of 25"),
+        ("run", 3, r"config.run=3 must be a group"),
+        ("data.kind", "toyz", r"config.data.kind='toyz' must be one of 'toys'"),
+        ("data.protocol.azimuths", (0, "x"), r"config.data.protocol.azimuths='x' must be int"),
+        ("objective.vit.patch_size", 7, r"vit.image_size=48 must be a multiple of 7"),
+        ("objective.vit.channels", 3, r"objective.vit.image_size=48, channels=3 must be those"),
+        ("agents.seeds", (1, 1, 2), r"config.agents.seeds=\(1, 1, 2\) must be distinct"),
+        ("agents.cameras", (0, 1, 5), r"cameras=\(0, 1, 5\): there are 2 cameras"),
+        ("agents.cameras", (), r"config.agents.cameras=\(\) and seeds"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(path, value, message):
+    with pytest.raises(InputError, match=message):
+        config_lib.from_config_dict(_with(path, value))
+
+
+def test_a_missing_field_is_named():
+    plain = toys_ijepa.get_config().to_dict()
+    del plain["objective"]
+    with pytest.raises(InputError, match=r"config: .*objective"):
+        config_lib.from_config_dict(plain)
+
+
+def test_integers_become_floats_and_lists_tuples():
+    plain = _with("optim.clip", 2)
+    plain["agents"] = {"cameras": [0, 1], "seeds": [5, 6]}
+    experiment = config_lib.from_config_dict(ml_collections.ConfigDict(plain))
+    assert experiment.optim.clip == 2.0 and isinstance(experiment.optim.clip, float)
+    assert experiment.agents == config_lib.Agents((0, 1), (5, 6))
+
+
+def test_differences_name_what_changes_results_only():
+    old = config_lib.from_config_dict(toys_ijepa.get_config())
+    run = dataclasses.replace(old.run, log_every=25, steps_per_call=5, agent_map="vmap")
+    same = dataclasses.replace(old, run=run)
+    plain = config_lib.to_plain
+    assert config_lib.differences(plain(old), plain(same)) == []
+    other = dataclasses.replace(old, seed=3, run=dataclasses.replace(run, batch_size=64))
+    assert config_lib.differences(plain(old), plain(other)) == [
+        "config.run.batch_size: 128 -> 64",
+        "config.seed: 0 -> 3",
+    ]

@@ -1,0 +1,91 @@
+"""Every configuration builds, and runs one step when it is made small."""
+
+import io
+import itertools
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from configs import eth80_ijepa, smallnorb_ijepa, smoke, toys_ijepa, toys_ijepa_vits
+from socialjepa_jax import config as config_lib
+from socialjepa_jax import loop
+
+CONFIGS = {
+    "toys_ijepa": toys_ijepa,
+    "toys_ijepa_vits": toys_ijepa_vits,
+    "smallnorb_ijepa": smallnorb_ijepa,
+    "eth80_ijepa": eth80_ijepa,
+}
+
+
+def _write_smallnorb(folder: pathlib.Path) -> str:
+    """Files of the published layout with 8x8 pictures."""
+    for part, code in (("training", "46789"), ("testing", "01235")):
+        grid = itertools.product(range(5), (int(i) for i in code), (0, 8), (0, 16), (0, 5))
+        factors = np.array(list(grid), np.int32)
+        pictures = np.random.default_rng(0).integers(0, 256, (len(factors), 2, 8, 8), np.uint8)
+        matrices = {"dat": pictures, "cat": factors[:, 0], "info": factors[:, 1:]}
+        for name, matrix in matrices.items():
+            magic = 0x1E3D4C55 if name == "dat" else 0x1E3D4C54
+            shape = [*matrix.shape, 1, 1][: max(3, matrix.ndim)]
+            head = np.array([magic, matrix.ndim, *shape], "<i4").tobytes()
+            path = folder / f"smallnorb-5x{code}x9x18x6x2x96x96-{part}-{name}.mat"
+            path.write_bytes(head + np.ascontiguousarray(matrix).tobytes())
+    return str(folder)
+
+
+def _write_photographs(folder: pathlib.Path) -> str:
+    """A file with the arrays that eth80_ijepa names."""
+    grid = list(itertools.product(range(2), range(4), (30, 60), (0, 90, 180, 270)))
+    category, instance, polar, azimuth = np.array(grid, np.int16).T
+    rng, blobs = np.random.default_rng(0), []
+    for _ in grid:
+        stream = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, (12, 12, 3), np.uint8)).save(stream, "JPEG")
+        blobs.append(stream.getvalue())
+    np.savez(
+        folder / "photographs.npz",
+        jpeg=np.frombuffer(b"".join(blobs), np.uint8),
+        offset=np.cumsum([0, *map(len, blobs)]),
+        category=category,
+        instance=instance,
+        polar=polar,
+        azimuth=azimuth,
+        category_names=np.array(["cup", "dog"]),
+    )
+    return str(folder / "photographs.npz")
+
+
+def test_no_configuration_is_forgotten():
+    files = {path.stem for path in pathlib.Path(smoke.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "smoke"} == set(CONFIGS)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_configuration_says_what_it_is(name):
+    text = CONFIGS[name].__doc__
+    for word in ("Command:", "Cost:", "Expected:"):
+        assert word in text
+    config_lib.from_config_dict(CONFIGS[name].get_config())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_configuration_runs_one_step(name, tmp_path):
+    config = smoke.shrink(CONFIGS[name].get_config(), steps=1)
+    if name == "smallnorb_ijepa":
+        config.data.path = _write_smallnorb(tmp_path)
+    if name == "eth80_ijepa":
+        config.data.path = _write_photographs(tmp_path)
+    experiment = config_lib.from_config_dict(config)
+    dataset = experiment.data.load(tmp_path / "cache")
+    trainer = loop.make_trainer(experiment)
+    data, hparams = loop.place(experiment, dataset, trainer), loop.make_hparams(experiment)
+    before = trainer.init(hparams)
+    start = jax.device_get(before.params)
+    after, metrics = trainer.step(before, data, hparams)
+    assert np.isfinite(np.asarray(metrics["loss"])).all()
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max() > 0, start, jax.device_get(after.params))
+    assert np.mean(jax.tree.leaves(moved)) > 0.8

@@ -1,0 +1,136 @@
+"""The loop end to end on a small world: what a run leaves behind, and that resuming is exact."""
+
+import dataclasses
+import json
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from configs import smoke, toys_ijepa
+from socialjepa_jax import config as config_lib
+from socialjepa_jax import loop
+from socialjepa_jax.checkpoint import Checkpoints
+from socialjepa_jax.validate import InputError
+
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    config = smoke.shrink(toys_ijepa.get_config(), steps=STEPS)
+    config.run.eval_every = config.run.save_every = 2
+    return config_lib.from_config_dict(config)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def straight(experiment, parent):
+    return loop.fit(experiment, parent / "straight"), parent / "straight"
+
+
+def _lines(workdir, kind):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def test_the_workdir_holds_what_is_promised(straight, experiment):
+    result, workdir = straight
+    assert json.loads((workdir / "config.json").read_text())["name"] == experiment.name
+    assert [line["step"] for line in _lines(workdir, "eval")] == [0, 2, 4]
+    train = _lines(workdir, "train")
+    assert [line["step"] for line in train] == [1, 2, 3, 4]
+    assert {"agent_0/loss", "agent_1/grad_norm", "agent_2/mask_ratio"} <= train[0].keys()
+    with np.load(workdir / "latents" / "agent_1.npz") as saved:
+        np.testing.assert_array_equal(saved["latents"], result.latents[1])
+        assert saved["latents"].dtype == np.float32 and saved["state_ids"].dtype == np.int64
+        assert saved["labels"].dtype == np.int32
+        assert saved["factors"].shape == (result.dataset.num_states, len(saved["factor_names"]))
+        assert set(np.unique(saved["split_instance"])) == {0, 1}
+    document = json.loads((workdir / "alignment.json").read_text())
+    assert document["schema"] == 1 and document["rows"] == result.rows
+    rows = {(row["row"], row["split"]) for row in document["rows"]}
+    assert {("trained", "instance"), ("untrained", "state"), ("same_camera", "state")} <= rows
+    assert result.report == workdir / "report.html" and "<html" in result.report.read_text()
+
+
+def test_agents_started_apart_and_moved(straight):
+    result, _ = straight
+    assert np.abs(result.latents[0] - result.latents[2]).max() > 1e-3  # one camera, two seeds
+    assert np.abs(result.latents - result.untrained.own_init).max() > 1e-5
+
+
+def test_going_on_after_a_kill_is_the_same_run_bit_for_bit(straight, experiment, parent):
+    """The state of step 2 is all that a killed run leaves; what came after it is done again."""
+    result, workdir = straight
+    other = parent / "killed"
+    (other / "checkpoints").mkdir(parents=True)
+    for name in ("config.json", "metrics.jsonl"):
+        (other / name).write_bytes((workdir / name).read_bytes())
+    source = workdir / "checkpoints" / "2"
+    for path in source.rglob("*"):
+        target = other / "checkpoints" / "2" / path.relative_to(source)
+        if path.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    resumed = loop.fit(experiment, other)
+    chex.assert_trees_all_equal(jax.device_get(resumed.state), jax.device_get(result.state))
+    np.testing.assert_array_equal(resumed.latents, result.latents)
+    assert resumed.rows == result.rows
+    for kind in ("train", "eval"):
+        ours, theirs = _lines(other, kind), _lines(workdir, kind)
+        for line in (*ours, *theirs):
+            del line["time"]
+            line.pop("images_per_s", None)
+        assert ours == theirs
+
+
+def test_a_finished_run_is_not_trained_again(straight, experiment):
+    result, workdir = straight
+    before = (workdir / "metrics.jsonl").read_text()
+    again = loop.fit(experiment, workdir)
+    assert (workdir / "metrics.jsonl").read_text() == before
+    np.testing.assert_array_equal(again.latents, result.latents)
+
+
+def test_another_run_in_the_workdir_is_refused(straight, experiment):
+    _, workdir = straight
+    other = dataclasses.replace(experiment, seed=1)
+    with pytest.raises(InputError, match=r"holds another run \(config.seed: 0 -> 1\)"):
+        loop.fit(other, workdir)
+
+
+def test_a_strange_workdir_is_refused(experiment, tmp_path):
+    (tmp_path / "checkpoints" / "99").mkdir(parents=True)
+    with pytest.raises(InputError, match="holds checkpoints but no config"):
+        loop.fit(experiment, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        loop.fit(experiment, tmp_path / "file")
+
+
+def test_a_batch_larger_than_the_data_is_refused(experiment, parent, tmp_path):
+    run = dataclasses.replace(experiment.run, batch_size=4096)
+    with pytest.raises(InputError, match=r"batch_size=4096 is more than the \d+ training states"):
+        loop.fit(dataclasses.replace(experiment, run=run), parent / "too_large")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(experiment, parent):
+    optim = dataclasses.replace(experiment.optim, learning_rate=1e30, warmup_fraction=0.0)
+    workdir = parent / "diverged"
+    with pytest.raises(loop.Stopped, match="not finite") as stop:
+        loop.fit(dataclasses.replace(experiment, optim=optim), workdir)
+    assert stop.value.exit_code == 3
+
+
+def test_states_are_made_of_arrays_that_a_checkpoint_can_hold(straight):
+    result, workdir = straight
+    with Checkpoints(workdir / "checkpoints", 2) as checkpoints:
+        assert checkpoints.steps() == [2, 4]
+        restored = checkpoints.restore(loop.abstract_state(result.state))
+    chex.assert_trees_all_equal(restored, result.state)
