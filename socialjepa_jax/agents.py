@@ -153,8 +153,8 @@ class Trainer:
             hparams,
             sharding.Reduce(sharding.DATA),
         )
-        rate, decay = self.optimizer.schedules(self.total_steps)
-        rate = hparams["learning_rate"] * rate(state.step + 1)
+        learning_rate, decay = self.optimizer.schedules(self.total_steps)
+        rate = hparams["learning_rate"] * learning_rate(state.step + 1)
         params, opt_state = self.optimizer.update(
             grads, state.opt_state, state.params, rate, decay(state.step + 1)
         )
@@ -179,7 +179,7 @@ class Trainer:
         return self._over_agents(steps_of_one, donate=True)
 
     @functools.cached_property
-    def encode(self) -> Callable[[AgentState, AgentData, jax.Array], jax.Array]:
+    def encode(self) -> Callable[[AgentState, AgentData, jax.typing.ArrayLike], jax.Array]:
         """The compiled encoder: (state, data, rows i32[A, B]) -> latents f32[A, B, D]."""
         # What is not returned is not computed.
         return self._over_agents(lambda *args: self._encode_one(*args)["latent"], donate=False)
@@ -229,10 +229,10 @@ def place(
         mesh: where to.
     """
     pixel = [statistics(images_KNHWC[camera][train_rows]) for camera in cameras]
-    data = AgentData(
-        images=np.stack([images_KNHWC[camera] for camera in cameras]),
-        rows=np.tile(train_rows.astype(np.int32), (len(cameras), 1)),
-        mean=np.stack([mean for mean, _ in pixel]).astype(np.float32),
-        std=np.stack([std for _, std in pixel]).astype(np.float32),
+    put = functools.partial(jax.device_put, device=sharding.by_agent(mesh))
+    return AgentData(
+        images=put(np.stack([images_KNHWC[camera] for camera in cameras])),
+        rows=put(np.tile(train_rows.astype(np.int32), (len(cameras), 1))),
+        mean=put(np.stack([mean for mean, _ in pixel]).astype(np.float32)),
+        std=put(np.stack([std for _, std in pixel]).astype(np.float32)),
     )
-    return jax.device_put(data, sharding.by_agent(mesh))

@@ -243,7 +243,8 @@ def encode_states(
     parts = []
     for start in range(0, num_states, batch):
         rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
-        parts.append(jax.device_get(encode(state, data, np.tile(rows, (num_agents, 1)))))
+        tiled = jnp.asarray(np.tile(rows, (num_agents, 1)))
+        parts.append(jax.device_get(encode(state, data, tiled)))
     return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)
 
 

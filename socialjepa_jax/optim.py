@@ -42,7 +42,12 @@ def warmup_cosine(
 ) -> Schedule:
     """Linear from `start` to `peak` over `warmup` steps, then half a cosine to `end` at `total`."""
     rise, fall = linear(start, peak, warmup), cosine(peak, end, total - warmup)
-    return lambda step: jnp.where(step < warmup, rise(step), fall(step - warmup))
+
+    def schedule(step: jax.typing.ArrayLike) -> jax.Array:
+        step = jnp.asarray(step)
+        return jnp.where(step < warmup, rise(step), fall(step - warmup))
+
+    return schedule
 
 
 def decay_mask(params: PyTree) -> PyTree:

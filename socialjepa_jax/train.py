@@ -18,8 +18,10 @@ from socialjepa_jax import loop
 from socialjepa_jax.validate import InputError
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; an existing run is resumed.")
-flags.mark_flags_as_required(["config", "workdir"])
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of the run; an existing run is resumed.", required=True
+)
+flags.mark_flag_as_required("config")
 
 
 def parse(argv: list[str]) -> list[str]:
