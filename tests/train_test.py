@@ -5,37 +5,83 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 TOYS = "--config=configs/toys_ijepa.py"
+STEPS = 40  # enough that a kill after the second save is a kill on the way
 SMALL = [
     "--config.data.instances=3", "--config.data.elevations=(0, 8)",
     "--config.data.lightings=(0, 3)",
     "--config.data.splits.test_instances=1", "--config.objective.vit.width=16",
     "--config.objective.vit.depth=1", "--config.objective.vit.heads=2",
-    "--config.objective.mlp_width=16", "--config.run.steps=2", "--config.run.batch_size=8",
-    "--config.run.steps_per_call=1", "--config.run.log_every=1", "--config.run.eval_every=2",
+    "--config.objective.mlp_width=16", f"--config.run.steps={STEPS}", "--config.run.batch_size=8",
+    "--config.run.steps_per_call=1", "--config.run.log_every=1", f"--config.run.eval_every={STEPS}",
     "--config.run.save_every=1",
 ]  # fmt: skip
 
 
-def launch(*arguments):
+def start(*arguments):
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "socialjepa_jax.train", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
-def test_a_run_ends_with_a_report(tmp_path):
-    done = launch(TOYS, f"--workdir={tmp_path / 'run'}", *SMALL)
+def launch(*arguments):
+    process = start(*arguments)
+    stdout, stderr = process.communicate(timeout=600)
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+
+def saved_steps(workdir):
+    return {int(p.name) for p in (workdir / "checkpoints").glob("*") if p.name.isdigit()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """An uninterrupted run: (process, workdir)."""
+    workdir = tmp_path_factory.mktemp("runs") / "straight"
+    return launch(TOYS, f"--workdir={workdir}", *SMALL), workdir
+
+
+def test_a_run_ends_with_a_report(run):
+    done, workdir = run
     assert done.returncode == 0, done.stderr
-    assert f"Report: {tmp_path / 'run' / 'report.html'}" in done.stdout
-    assert "step 2/2" in done.stderr and "orbax" not in done.stderr.lower()
-    rows = json.loads((tmp_path / "run" / "alignment.json").read_text())["rows"]
+    assert f"Report: {workdir / 'report.html'}" in done.stdout
+    assert f"step {STEPS}/{STEPS}" in done.stderr and "orbax" not in done.stderr.lower()
+    rows = json.loads((workdir / "alignment.json").read_text())["rows"]
     assert {row["row"] for row in rows} >= {"trained", "untrained", "pixel_pca"}
+
+
+def test_a_killed_run_goes_on_to_the_same_end(run):
+    _, straight = run
+    workdir = straight.parent / "killed"
+    process = start(TOYS, f"--workdir={workdir}", *SMALL)
+    deadline = time.monotonic() + 300
+    while not saved_steps(workdir) & set(range(2, STEPS)) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert not (workdir / "alignment.json").exists()  # killed on the way
+    done = launch(TOYS, f"--workdir={workdir}", *SMALL)
+    assert done.returncode == 0 and "Resuming at step" in done.stderr, done.stderr
+    for k in range(3):
+        name = f"latents/agent_{k}.npz"
+        with np.load(straight / name) as expected, np.load(workdir / name) as found:
+            np.testing.assert_array_equal(found["latents"], expected["latents"])
+    rows = [json.loads((w / "alignment.json").read_text()) for w in (straight, workdir)]
+    assert rows[0] == rows[1]
 
 
 @pytest.fixture(scope="module")
