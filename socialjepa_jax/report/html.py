@@ -47,7 +47,7 @@ th, td { padding: .38rem .7rem; text-align: right; white-space: nowrap; vertical
   border-top: 1px solid var(--line); }
 thead th { border-top: 0; font-weight: 600; vertical-align: bottom; }
 th[scope=row], th:first-child { text-align: left; font-weight: 400; white-space: normal;
-  min-width: 9rem; position: sticky; left: 0; background: var(--page); }
+  min-width: 10.5rem; position: sticky; left: 0; background: var(--page); }
 th small, td small { display: block; line-height: 1.3; font-weight: 400; }
 tr.headline > * { background: var(--strong); } tr.headline > th { font-weight: 600; }
 tr.paper > * { color: var(--dim); font-style: italic; }

@@ -61,7 +61,7 @@ class RunData:
     Attributes:
         name: The experiment's name, or the folder's.
         config: The experiment as `config.json` has it, {} if there is none.
-        versions: Libraries and hardware as `config.json` has them.
+        versions: `environment.json`: libraries and hardware.
         train: Training lines of `metrics.jsonl`, by step.
         evals: Evaluation lines, by step.
         scores: Rows of `alignment.json`.
@@ -97,11 +97,13 @@ def _group(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return group if isinstance(group, dict) else {}
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; {} if the file is absent or holds anything else."""
     try:
-        return json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError, UnicodeDecodeError):
-        return None
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
@@ -123,8 +125,7 @@ def number(value: Any) -> float:
 
 
 def _scores(path: Path) -> list[Score]:
-    document = _read_json(path)
-    rows = document.get("rows", ()) if isinstance(document, dict) else ()
+    rows = _read_json(path).get("rows", ())
     return [
         Score(
             x=str(row.get("x", "")),
@@ -152,9 +153,7 @@ def _latents(path: Path) -> Latents | None:
 
 def read_run(workdir: Path) -> RunData:
     """Reads a workdir; absent and unreadable files are empty."""
-    manifest = _read_json(workdir / "config.json")
-    manifest = manifest if isinstance(manifest, dict) else {}
-    config = _group(manifest, "config")
+    config = _read_json(workdir / "config.json")
     lines = _read_lines(workdir / "metrics.jsonl")
     files = {
         int(p.stem[6:]): p for p in workdir.glob("latents/agent_*.npz") if p.stem[6:].isdigit()
@@ -163,7 +162,7 @@ def read_run(workdir: Path) -> RunData:
     return RunData(
         name=str(config.get("name") or workdir.resolve().name),
         config=config,
-        versions=_group(manifest, "versions"),
+        versions=_read_json(workdir / "environment.json"),
         train=[line for line in lines if line.get("kind") == "train"],
         evals=[line for line in lines if line.get("kind") == "eval"],
         scores=_scores(workdir / "alignment.json"),

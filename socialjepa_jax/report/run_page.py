@@ -12,6 +12,7 @@ from socialjepa_jax.report import (
     paper,
     run_data,
     run_geometry,
+    run_monitors,
     run_pictures,
     run_scores,
     style,
@@ -20,8 +21,6 @@ from socialjepa_jax.report import (
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.run_data import SPLITS, RunData, mean, pick, value
 from socialjepa_jax.report.tables import Column, Row, Table, format_number
-
-COLLAPSED, LOW, HEALTHY = "collapsed", "low rank", "healthy"
 
 
 def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
@@ -63,7 +62,7 @@ def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tup
         "adds": ("What training adds", run_scores.r2_against_step(run, album)),
         "metrics": ("Metrics and controls", run_scores.metrics(run)),
         "training": ("Training", run_scores.training(run, album)),
-        "collapse": ("Collapse monitors", monitors(run)),
+        "collapse": ("Collapse monitors", run_monitors.monitors(run)),
         "planes": ("Two spaces, before and after W",
                    run_pictures.planes(main, dataset, album)),
         "neighbours": ("Neighbours across agents",
@@ -128,6 +127,9 @@ def split_sentence(run: RunData, split: str) -> str:
     if best is None:
         return f"{start}; no control was measured."
     control = f"the best control ({style.look(best[0]).label}) reaches {format_number(best[1])}"
+    if collapsed := run_monitors.collapsed(run):
+        named = ", ".join(f"agent {agent}" for agent in collapsed)
+        return f"{start}; {control}. But {named} collapsed, and R² with collapsed latents is void."
     return f"{start}; {control}, so {_verdict(trained - best[1])}."
 
 
@@ -148,63 +150,6 @@ def _tiles(run: RunData, split: str) -> list[tuple[str, str]]:
     if beyond is not None:
         found.append((format_number(value(beyond)), "R² trained, shared factors removed"))
     return found
-
-
-def verdict(rankme: float, dim: float, spread: float, norm: float) -> str:
-    """Whether an agent's latents have collapsed: the rule by which training warns, and a milder.
-
-    Args:
-        rankme: Effective rank of the latents.
-        dim: Latent dimensions D; NaN if unknown.
-        spread: Mean standard deviation of the features.
-        norm: Mean Euclidean norm of the latents.
-
-    Returns:
-        "collapsed": RankMe below 2, or a spread below 0.1 percent of the norm; "low rank": RankMe
-        below a tenth of D; else "healthy"; "n/a" if there is no finite RankMe.
-    """
-    if not math.isfinite(rankme):
-        return "n/a"
-    if rankme < 2 or spread < 1e-3 * norm:
-        return COLLAPSED
-    return LOW if rankme < 0.1 * dim else HEALTHY
-
-
-def monitors(run: RunData) -> html.Html:
-    """Rank, spread and size of every agent's latents at the end, with a verdict."""
-    columns = (
-        Column("rankme", "RankMe", 1),
-        Column("dim", "of D", 0),
-        Column("feature_std", "feature std", 3),
-        Column("first_std", "at the start", 3),
-        Column("latent_norm", "latent norm", 2),
-        Column("verdict", "verdict"),
-    )
-    rows = []
-    for agent in run.agents:
-        ends = {
-            key: run_data.curve(run.evals, f"agent_{agent}/{key}")[1]
-            for key in ("rankme", "feature_std", "latent_norm")
-        }
-        if not len(ends["rankme"]):
-            continue
-        last = {key: float(v[-1]) if len(v) else math.nan for key, v in ends.items()}
-        first = float(ends["feature_std"][0]) if len(ends["feature_std"]) else math.nan
-        dim = run.latents[agent].z.shape[1] if agent in run.latents else math.nan
-        word = verdict(last["rankme"], dim, last["feature_std"], last["latent_norm"])
-        cells = {**last, "dim": dim, "first_std": first, "verdict": word}
-        rows.append(Row(f"agent {agent} (camera {run.camera(agent)})", cells))
-    if not rows:
-        return html.missing("metrics.jsonl holds no evaluations, so collapse was not watched.")
-    bad = [f"{row.label} is {row.cells['verdict']}" for row in rows
-           if row.cells["verdict"] != HEALTHY]  # fmt: skip
-    summary = "; ".join(bad) + "." if bad else "All agents are healthy."
-    caption = (
-        "At the last evaluation. Collapsed: RankMe below 2, or a feature's spread below 0.1 % of "
-        "the latents' norm. Low rank: RankMe below a tenth of D. RankMe is of centred latents."
-    )
-    grid = tables.to_html(Table(columns, rows, "agent", caption))
-    return html.join(html.paragraph(summary, class_="warning" if bad else "ok"), grid)
 
 
 def environment(run: RunData) -> html.Html:

@@ -89,7 +89,7 @@ def format_number(value: float | int | None, digits: int = 3) -> str:
         return "∞" if value > 0 else "−∞"
     if isinstance(value, int):
         text = str(value)
-    elif abs(value) >= 1e5:
+    elif abs(value) >= 1e4:
         mantissa, exponent = f"{value:.1e}".split("e")
         text = f"{mantissa}e{int(exponent)}"
     elif abs(value) >= 100:

@@ -138,8 +138,9 @@ def finished_run(dataset, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("run")
     config = {"name": "shapes_ijepa", "agents": {"cameras": CAMERAS, "seeds": [0, 1, 2]},
               "alignment": {"method": "ridge", "ridge": 1.0, "kappa_max": 1e6}}  # fmt: skip
-    manifest = {"config": config, "versions": {"jax": "0.10.2", "devices": "1 x cpu (cpu)"}}
-    (workdir / "config.json").write_text(json.dumps(manifest))
+    versions = {"jax": "0.10.2", "devices": "1 x cpu (cpu)"}
+    (workdir / "config.json").write_text(json.dumps(config))
+    (workdir / "environment.json").write_text(json.dumps(versions))
     (workdir / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in make_metrics()))
     (workdir / "alignment.json").write_text(json.dumps({"schema": 1, "rows": make_scores()}))
     (workdir / "latents").mkdir()
