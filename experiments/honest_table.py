@@ -36,8 +36,10 @@ _OUT = flags.DEFINE_string("out", None, "Folder of the runs and the page.", requ
 _SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu"], "smoke: seconds, no meaning.")
 
 CONTROLS = ("untrained", "untrained_same_init", "pixel_pca", "mismatched", "mismatched_cell")
-ROWS = ("trained", "same_camera", "partialled", *CONTROLS)
-PROBES = ("probe_own", "probe_transferred", "probe_raw")
+# After the shared factors are regressed out, a row is compared with its like.
+PARTIALLED = ("partialled", "untrained_partialled", "pixel_pca_partialled")
+ROWS = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
+REFERENCE = dict.fromkeys(CONTROLS, "trained") | dict.fromkeys(PARTIALLED[1:], "partialled")
 
 
 def worlds(eth80: str | None, scale: str) -> dict[str, Experiment]:
@@ -108,18 +110,24 @@ def average(runs: list[dict[tuple[str, str], Any]]) -> dict[tuple[str, str], Mea
     }
 
 
-def verdict(table: dict[tuple[str, str], Measured], split: str) -> str:
+def gap(table: dict[tuple[str, str], Measured], row: str, split: str, metric: str) -> Estimate:
+    """By how much the trained agents exceed a control, paired object by object."""
+    return table[REFERENCE[row], split].metrics[metric].minus(table[row, split].metrics[metric])
+
+
+def verdict(table: dict[tuple[str, str], Measured], split: str, reference: str) -> str:
     """One sentence on R2: by how much training differs from the strongest control."""
-    trained = table["trained", split].metrics["r2"]
-    rivals = {c: table[c, split].metrics["r2"] for c in CONTROLS}
-    best = max(rivals, key=lambda c: rivals[c].value)
-    difference = trained.minus(rivals[best])
+    trained = table[reference, split].metrics["r2"]
+    rivals = [c for c, r in REFERENCE.items() if r == reference]
+    best = max(rivals, key=lambda c: table[c, split].metrics["r2"].value)
+    difference = gap(table, best, split, "r2")
     low, high = difference.interval()
     word = "adds" if low > 0 else "takes away" if high < 0 else "neither adds nor takes away"
+    when = "After the shared factors are regressed out" if reference == "partialled" else "Overall"
     return (
-        f"On the {split} split training {word} alignability: R2 {trained.value:.3f} against "
-        f"{rivals[best].value:.3f} of {best}, difference {difference.value:+.3f} "
-        f"[{low:+.3f}, {high:+.3f}]."
+        f"{when}, on the {split} split, training {word} alignability: R² {trained.value:.3f} "
+        f"against {table[best, split].metrics['r2'].value:.3f} of {best.replace('_', ' ')}, "
+        f"difference {difference.value:+.3f} [{low:+.3f}, {high:+.3f}]."
     )
 
 
@@ -133,7 +141,8 @@ COLUMNS = (
     tables.Column("cka_debiased", "CKA, debiased", best="max"),
     tables.Column("rankme", "RankMe", digits=1),
     tables.Column("probe_own", "own probe", best="max"),
-    tables.Column("probe_transferred", "probe by W", best="max"),
+    tables.Column("probe_transferred", "probe by W⁻¹", best="max"),
+    tables.Column("probe_regression", "probe by regression", best="max"),
     tables.Column("probe_raw", "probe, no W", best="max"),
 )
 
@@ -176,12 +185,14 @@ def to_json(measured: dict[tuple[str, str], Measured]) -> list[dict[str, Any]]:
                 "high": high,
                 "seeds": row.seeds[metric],
             }
-            trained = measured["trained", split].metrics.get(metric)
-            if name in CONTROLS and trained is not None:
-                gap = trained.minus(estimate)
-                low, high = gap.interval()
-                difference = {"value": gap.value, "low": low, "high": high}
-                entry["metrics"][metric]["trained_minus_this"] = difference
+            if name in REFERENCE:
+                difference = gap(measured, name, split, metric)
+                low, high = difference.interval()
+                entry["metrics"][metric]["trained_minus_this"] = {
+                    "value": difference.value,
+                    "low": low,
+                    "high": high,
+                }
         rows.append(entry)
     return rows
 
@@ -197,7 +208,7 @@ def write(
     for world, measured in results.items():
         parts = []
         for split in sorted({split for _, split in measured}):
-            sentence = verdict(measured, split)
+            sentence = " ".join(verdict(measured, split, r) for r in ("trained", "partialled"))
             ours = measured["trained", split].metrics["r2"].value
             spread = float(np.std(measured["trained", split].seeds["r2"]))
             claims.append(

@@ -3,7 +3,8 @@
     python -m experiments.what_moves_it --out=runs/knobs [--only=base,steps_x3] [--seed=0]
 
 Every variant trains two agents on another toy world than the one the honest table reports, and
-writes one line per latent choice: held-out R2 trained and untrained, pixel PCA, RankMe. The table
+writes one line per latent choice: held-out R2 trained, untrained and of pixel PCA, the same after
+the shared factors are regressed out, and RankMe. The table
 is what the settings of `configs/toys_ijepa.py` were chosen from.
 Cost: one to three minutes a variant on two CPU cores. Variants that are there already are kept.
 """
@@ -69,6 +70,7 @@ VARIANTS: dict[str, Callable[[Config], None]] = {
     "target_plain": _set(objective__target_norm="none"),
     "no_ema": _set(objective__ema="off"),
     "steps_x3": _set(run__steps=1800),
+    "batch_64": _set(run__batch_size=64, run__steps=1200),
     "instances_30": _set(data__instances=30, data__splits__test_instances=6),
     "instances_30_steps_x3": _set(
         data__instances=30, data__splits__test_instances=6, run__steps=1800
@@ -112,6 +114,12 @@ def measure(config: Config, cache: pathlib.Path) -> list[dict[str, Any]]:
             linear_map = evaluation.fit_map(experiment, x, y, split.train)
             return float(alignment.r2(linear_map, x[split.test], y[split.test]))
 
+        names = controls.shared_factor_names(dataset)
+        features = controls.shared_factors(dataset, names)
+
+        def rest(z: np.ndarray, split: evaluation.Split = split) -> np.ndarray:
+            return controls.partial_out(z, features, split.train, ridge=1e-6)
+
         dim = trained["latent"].shape[-1]
         pixels = [controls.pixel_pca(images, split.train, dim) for images in dataset.images]
         for name in sorted(trained):
@@ -124,6 +132,9 @@ def measure(config: Config, cache: pathlib.Path) -> list[dict[str, Any]]:
                     "trained": r2(*trained[name]),
                     "untrained": r2(*untrained[name]),
                     "pixel_pca": r2(*pixels),
+                    "trained_partialled": r2(*map(rest, trained[name])),
+                    "untrained_partialled": r2(*map(rest, untrained[name])),
+                    "pixel_pca_partialled": r2(*map(rest, pixels)),
                     "rankme": alignment.effective_rank(trained[name][1]),
                     "rankme_untrained": alignment.effective_rank(untrained[name][1]),
                     "loss": float(loss.mean()),

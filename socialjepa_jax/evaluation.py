@@ -152,8 +152,28 @@ def subjects(
                     "untrained_same_init": (untrained.same_init[i], untrained.same_init[j]),
                     **_data_controls(experiment, dataset, split, (i, j), x, y),
                 }
+                found |= _partialled(dataset, split, found)
             for row, spaces in found.items():
                 yield Subject(row, split, (i, j), *spaces)
+
+
+# What is left of a row after the shared factors are regressed out of both its spaces.
+PARTIALLED = {
+    "trained": "partialled",
+    "untrained": "untrained_partialled",
+    "pixel_pca": "pixel_pca_partialled",
+}
+
+
+def _partialled(
+    dataset: ViewDataset, split: Split, found: dict[str, tuple[np.ndarray, np.ndarray]]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
+
+    def rest(z: np.ndarray) -> np.ndarray:
+        return controls.partial_out(z, features, split.train, ridge=1e-6)
+
+    return {name: (rest(found[row][0]), rest(found[row][1])) for row, name in PARTIALLED.items()}
 
 
 def _data_controls(
@@ -172,13 +192,10 @@ def _data_controls(
     parts = (split.train, split.test)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
     in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
-    features = controls.shared_factors(dataset, names)
-    rest = [controls.partial_out(z, features, split.train, ridge=1e-6) for z in (x, y)]
     return {
         "pixel_pca": (pixels[0], pixels[1]),
         "mismatched": (x, y[anywhere]),
         "mismatched_cell": (x, y[in_cell]),
-        "partialled": (rest[0], rest[1]),
     }
 
 
@@ -260,7 +277,7 @@ def probe_accuracies(
     subject: Subject,
     linear_map: alignment.LinearMap,
 ) -> dict[str, float]:
-    """Accuracy on held-out y of its own probe, of x's probe through W, and of x's as it is."""
+    """Accuracy on held-out y of its own probe and of x's: by W^-1, by regression, as it is."""
     train, test, labels = subject.split.train, subject.split.test, dataset.labels
     x, y, ridge = subject.x, subject.y, experiment.alignment.probe_ridge
 
@@ -272,6 +289,7 @@ def probe_accuracies(
     probes = {
         "probe_own": probe_of(y),
         "probe_transferred": collaboration.transfer_probe(source, linear_map),
+        "probe_regression": collaboration.transfer_probe(source, linear_map, kind="regression"),
     }
     if x.shape[1] == y.shape[1]:
         probes["probe_raw"] = source

@@ -57,7 +57,8 @@ def test_every_control_stands_beside_the_trained_pair(experiment, dataset):
     table = _table(experiment, dataset, _worlds(dataset, 1.0, 1.0, 0.1))
     cross = {key[0] for key in table if key[2:4] == ("agent_0", "agent_1")}
     assert cross == {"trained", "untrained", "untrained_same_init", "pixel_pca", "mismatched",
-                     "mismatched_cell", "partialled", "shared_factors"}  # fmt: skip
+                     "mismatched_cell", "partialled", "untrained_partialled",
+                     "pixel_pca_partialled", "shared_factors"}  # fmt: skip
     assert {key[0] for key in table if key[2:4] == ("agent_0", "agent_2")} == {"same_camera"}
     assert {key[1] for key in table} == {"instance", "state"}
     backs = {key[4] for key in table if key[0] == "trained"}
