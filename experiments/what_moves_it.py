@@ -23,6 +23,8 @@ from absl import app, flags
 from configs import toys_ijepa
 from socialjepa_jax import alignment, controls, evaluation, loop
 from socialjepa_jax import config as config_lib
+from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.base import ViewDataset
 
 _OUT = flags.DEFINE_string("out", None, "Folder of the lines and of rendered pictures.")
 _ONLY = flags.DEFINE_list("only", None, "Variants to run; all by default.")
@@ -107,41 +109,40 @@ def measure(config: Config, cache: pathlib.Path) -> list[dict[str, Any]]:
         state, metrics = trainer.step(state, data, hparams)
     loss = np.asarray(jax.device_get(metrics["loss"]))[:, -1]
     seconds, trained = time.monotonic() - begin, encode()
-    lines = []
-    for split in evaluation.splits(dataset):
+    return [
+        {
+            **_r2_of_all(experiment, dataset, split, trained[name], untrained[name]),
+            "split": split.name,
+            "latent": name,
+            "rankme": alignment.effective_rank(trained[name][1]),
+            "rankme_untrained": alignment.effective_rank(untrained[name][1]),
+            "loss": float(loss.mean()),
+            "seconds": round(seconds, 1),
+        }
+        for split in evaluation.splits(dataset)
+        for name in sorted(trained)
+        if name != "latent"
+    ]
 
-        def r2(x: np.ndarray, y: np.ndarray, split: evaluation.Split = split) -> float:
+
+def _r2_of_all(
+    experiment: Experiment,
+    dataset: ViewDataset,
+    split: evaluation.Split,
+    trained: np.ndarray,
+    untrained: np.ndarray,
+) -> dict[str, float]:
+    """Held-out R2 of trained, untrained and pixel latents, as they are and partialled."""
+    dim = trained.shape[-1]
+    pixels = [controls.pixel_pca(images, split.train, dim) for images in dataset.images]
+    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
+    found = {}
+    for name, spaces in {"trained": trained, "untrained": untrained, "pixel_pca": pixels}.items():
+        rest = [controls.partial_out(z, features, split.train, ridge=1e-6) for z in spaces]
+        for suffix, (x, y) in {"": spaces, "_partialled": rest}.items():
             linear_map = evaluation.fit_map(experiment, x, y, split.train)
-            return float(alignment.r2(linear_map, x[split.test], y[split.test]))
-
-        names = controls.shared_factor_names(dataset)
-        features = controls.shared_factors(dataset, names)
-
-        def rest(z: np.ndarray, split: evaluation.Split = split) -> np.ndarray:
-            return controls.partial_out(z, features, split.train, ridge=1e-6)
-
-        dim = trained["latent"].shape[-1]
-        pixels = [controls.pixel_pca(images, split.train, dim) for images in dataset.images]
-        for name in sorted(trained):
-            if name == "latent":
-                continue
-            lines.append(
-                {
-                    "split": split.name,
-                    "latent": name,
-                    "trained": r2(*trained[name]),
-                    "untrained": r2(*untrained[name]),
-                    "pixel_pca": r2(*pixels),
-                    "trained_partialled": r2(*map(rest, trained[name])),
-                    "untrained_partialled": r2(*map(rest, untrained[name])),
-                    "pixel_pca_partialled": r2(*map(rest, pixels)),
-                    "rankme": alignment.effective_rank(trained[name][1]),
-                    "rankme_untrained": alignment.effective_rank(untrained[name][1]),
-                    "loss": float(loss.mean()),
-                    "seconds": round(seconds, 1),
-                }
-            )
-    return lines
+            found[name + suffix] = float(alignment.r2(linear_map, x[split.test], y[split.test]))
+    return found
 
 
 def main(argv: list[str]) -> None:
