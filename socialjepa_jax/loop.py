@@ -27,6 +27,7 @@ from socialjepa_jax.checkpoint import Checkpoints, write_json
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.interruption import Interruption
 from socialjepa_jax.objectives.base import HParams
 from socialjepa_jax.validate import InputError
 from socialjepa_jax.writers import Writer
@@ -40,6 +41,12 @@ class Stopped(RuntimeError):
     """
 
     exit_code = 3
+
+
+class Interrupted(Stopped):
+    """A signal ended the run after its state was saved; the same command goes on from there."""
+
+    exit_code = 75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +83,13 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
     Raises:
         InputError: the workdir cannot be written, or holds another experiment.
         Stopped: the loss is not finite.
+        Interrupted: a signal came, and the state is saved.
     """
-    workdir = workdir.resolve()
+    with Interruption() as interruption:
+        return _fit(experiment, workdir.resolve(), interruption)
+
+
+def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interruption) -> Result:
     _prepare(workdir, experiment)
     dataset = experiment.data.load(workdir.parent / "cache")
     _describe(dataset)
@@ -90,7 +102,7 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
         state = checkpoints.restore(abstract_state(initial)) or initial
         del initial
         state, latents = _train(
-            experiment, workdir, dataset, trainer, data, hparams, state, checkpoints
+            experiment, workdir, dataset, trainer, data, hparams, state, checkpoints, interruption
         )
     save_latents(workdir, dataset, latents)
     untrained = evaluation.Untrained(
@@ -125,6 +137,7 @@ def _train(
     hparams: HParams,
     state: AgentState,
     checkpoints: Checkpoints,
+    interruption: Interruption,
 ) -> tuple[AgentState, np.ndarray]:
     """Steps from `state` to the end; returns the last state and its latents [A, N, D]."""
     run = experiment.run
@@ -141,10 +154,14 @@ def _train(
                     scalars = evaluation.scalars(experiment, dataset, latents)
                     writer.write(step, "eval", scalars)
                     evaluation.warn_of_collapse(scalars, step)
-            if step > first and (step % run.save_every == 0 or step == run.steps):
+            due = step % run.save_every == 0 or step == run.steps or interruption.requested
+            if due and step > first:
                 checkpoints.save(step, state, manifest)
             if step == run.steps:
                 break
+            if interruption.requested:
+                checkpoints.wait()
+                raise Interrupted(f"saved step {step} of {run.steps}; the same command goes on")
             begin = time.monotonic()
             state, metrics = trainer.step(state, data, hparams)
             step += run.steps_per_call

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -63,17 +65,20 @@ def test_a_run_ends_with_a_report(run):
     assert {row["row"] for row in rows} >= {"trained", "untrained", "pixel_pca"}
 
 
-def test_a_killed_run_goes_on_to_the_same_end(run):
-    _, straight = run
-    workdir = straight.parent / "killed"
+def end_on_the_way(workdir, number):
+    """Starts a run, sends it a signal once it has saved, and returns (exit code, stderr)."""
     process = start(TOYS, f"--workdir={workdir}", *SMALL)
     deadline = time.monotonic() + 300
     while not saved_steps(workdir) & set(range(2, STEPS)) and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
-    process.kill()
-    process.communicate()
-    assert not (workdir / "alignment.json").exists()  # killed on the way
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=300)
+    assert not (workdir / "alignment.json").exists()  # it did end on the way
+    return process.returncode, stderr
+
+
+def assert_goes_on_to_the_same_end(workdir, straight):
     done = launch(TOYS, f"--workdir={workdir}", *SMALL)
     assert done.returncode == 0 and "Resuming at step" in done.stderr, done.stderr
     for k in range(3):
@@ -82,6 +87,32 @@ def test_a_killed_run_goes_on_to_the_same_end(run):
             np.testing.assert_array_equal(found["latents"], expected["latents"])
     rows = [json.loads((w / "alignment.json").read_text()) for w in (straight, workdir)]
     assert rows[0] == rows[1]
+
+
+def test_a_killed_run_goes_on_to_the_same_end(run):
+    _, straight = run
+    workdir = straight.parent / "killed"
+    code, _ = end_on_the_way(workdir, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert_goes_on_to_the_same_end(workdir, straight)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGUSR1, marks=pytest.mark.nightly),
+    ],
+)
+def test_an_interrupted_run_saves_and_exits_with_75(run, number):
+    _, straight = run
+    workdir = straight.parent / f"interrupted_{number}"
+    code, stderr = end_on_the_way(workdir, number)
+    assert code == 75, stderr
+    saved = int(re.search(r"saved step (\d+) of", stderr)[1])
+    assert max(saved_steps(workdir)) == saved
+    assert_goes_on_to_the_same_end(workdir, straight)
 
 
 @pytest.fixture(scope="module")
