@@ -36,15 +36,15 @@ class Bodies(NamedTuple):
     """Bodies as padded arrays with any leading axes (written [] here); see `KINDS`, `SLOTS`.
 
     Attributes:
-      used: i32[4], the slots in use of each kind; those come first among the kind's slots.
-      center: f32[S, 3], the primitive's centre; z = 0 is the ground, x forward, y left.
-      to_local: f32[S, 3, 3], maps (point - center) to the unit shape: the unit ball; the cube
-        [-1, 1]^3; the cylinder x^2 + y^2 <= 1, |z| <= 1; the unit-radius capsule round |z| <= h.
-      half_length: f32[S], h of capsules.
-      albedo: f32[S, 2, 3], two RGB colours in [0, 1].
-      pattern: f32[S, 5], (k, q, phase): the second colour shows at the local point p where
-        sin(k . p + q (p_x^2 + p_y^2) + phase) > 0.
-      height: f32[], height of the body's centre above the ground: the camera's target.
+        used: i32[4], the slots in use of each kind; those come first among the kind's slots.
+        center: f32[S, 3], the primitive's centre; z = 0 is the ground, x forward, y left.
+        to_local: f32[S, 3, 3], maps (point - center) to the unit shape: the unit ball; the cube
+            [-1, 1]^3; the cylinder x^2 + y^2 <= 1, |z| <= 1; a capsule of radius 1 round |z| <= h.
+        half_length: f32[S], h of capsules.
+        albedo: f32[S, 2, 3], two RGB colours in [0, 1].
+        pattern: f32[S, 5], (k, q, phase): the second colour shows at the local point p where
+            sin(k . p + q (p_x^2 + p_y^2) + phase) > 0.
+        height: f32[], height of the body's centre above the ground: the camera's target.
     """
 
     used: Array
@@ -60,9 +60,9 @@ class Light(NamedTuple):
     """A distant lamp and the sky; any leading axes.
 
     Attributes:
-      direction: f32[3], unit vector towards the lamp.
-      lamp: f32[], radiance a white surface facing the lamp sends back.
-      sky: f32[], the same of the shadowless sky, for a surface that faces up.
+        direction: f32[3], unit vector towards the lamp.
+        lamp: f32[], radiance a white surface facing the lamp sends back.
+        sky: f32[], the same of the shadowless sky, for a surface that faces up.
     """
 
     direction: Array
@@ -130,12 +130,32 @@ def _enter_capsule(o: Vector, d: Vector, half_length: Array) -> Array:
 _ENTER = (_enter_ellipsoid, _enter_box, _enter_cylinder, _enter_capsule)
 
 
-def _to_local(body: Bodies, slot: Array, o: Vector, d: Vector) -> tuple[Vector, Vector]:
-    center, m = body.center[slot], body.to_local[slot]
-    rows = [(m[i, 0], m[i, 1], m[i, 2]) for i in range(3)]
-    shifted = (o[0] - center[0], o[1] - center[1], o[2] - center[2])
-    local_o, local_d = ([_dot(row, v) for row in rows] for v in (shifted, d))
-    return tuple(local_o), tuple(local_d)  # type: ignore[return-value]
+def _geometry(body: Bodies) -> Array:
+    """f32[S, 13]: rows (center, to_local, half_length) of the slots."""
+    to_local = body.to_local.reshape(NUM_SLOTS, 9)
+    return jnp.concatenate([body.center, to_local, body.half_length[:, None]], axis=1)
+
+
+def _point_to_local(row: Array, p: Vector) -> Vector:
+    """A point in the own coordinates of a slot, given its row of `_geometry`."""
+    return _direction_to_local(row, (p[0] - row[0], p[1] - row[1], p[2] - row[2]))
+
+
+def _direction_to_local(row: Array, d: Vector) -> Vector:
+    x, y, z = (_dot((row[3 + i], row[4 + i], row[5 + i]), d) for i in (0, 3, 6))
+    return x, y, z
+
+
+def _try_slot(
+    rows: Array, enter: Callable[..., Array], ray: tuple[Vector, Vector, float], end: Array,
+    slot: Array, nearest: tuple[Array, Array],
+) -> tuple[Array, Array]:  # fmt: skip
+    """Keeps the nearer of the nearest hit so far and the entry into one slot, if that is in use."""
+    o, d, minimum = ray
+    row = rows[slot]
+    t = enter(_point_to_local(row, o), _direction_to_local(row, d), row[12])
+    hit = (t > minimum) & (t < nearest[0]) & (slot < end)
+    return jnp.where(hit, t, nearest[0]), jnp.where(hit, slot, nearest[1])
 
 
 def trace(
@@ -144,29 +164,24 @@ def trace(
     """Follows rays o + t d to the first primitive they enter.
 
     Args:
-      body: one body (no leading axes).
-      slots: i32[4], how many slots of each kind to try: at least `body.used`. Outside of any
-        `vmap`, so that the loops of a batch of images run to one bound.
-      o: origins, three arrays [R] or [].
-      d: directions, three arrays [R] or []; any length, t is in units of it.
-      minimum: entries at t <= minimum do not count.
+        body: one body (no leading axes).
+        slots: i32[4], how many slots of each kind to try: at least `body.used`. Outside of any
+            `vmap`, so that the loops of a batch of images run to one bound.
+        o: origins, three arrays [R] or [].
+        d: directions, three arrays [R] or []; any length, t is in units of it.
+        minimum: entries at t <= minimum do not count.
 
     Returns:
-      (t, slot): f32[R] and i32[R]; t is inf and slot 0 where nothing is hit.
+        (t, slot): f32[R] and i32[R]; t is inf and slot 0 where nothing is hit.
     """
     shape = jnp.broadcast_shapes(jnp.shape(o[0]), jnp.shape(d[0]))
     nearest = (jnp.full(shape, jnp.inf), jnp.zeros(shape, jnp.int32))
+    rows = _geometry(body)
     for kind, enter in enumerate(_ENTER):
         start = sum(SLOTS[:kind])
 
-        def test(i: Array, nearest: tuple[Array, Array]) -> tuple[Array, Array]:
-            slot = start + i  # noqa: B023 (used within this iteration alone)
-            local = _to_local(body, slot, o, d)
-            t = enter(*local, body.half_length[slot])  # noqa: B023
-            hit = (t > minimum) & (t < nearest[0]) & (i < body.used[kind])  # noqa: B023
-            return jnp.where(hit, t, nearest[0]), jnp.where(hit, slot, nearest[1])
-
-        nearest = jax.lax.fori_loop(0, slots[kind], test, nearest)
+        test = functools.partial(_try_slot, rows, enter, (o, d, minimum), start + body.used[kind])
+        nearest = jax.lax.fori_loop(start, start + slots[kind], test, nearest)
     return nearest
 
 
@@ -186,11 +201,9 @@ def _local_normal(kind: Array, p: Vector, half_length: Array) -> Vector:
 def _surface(body: Bodies, slot: Array, p: Vector) -> tuple[Vector, Array]:
     """Unit normals (three [R]) and albedo f32[C, R] of the slots' surfaces at world points p."""
     kinds = jnp.asarray(np.repeat(np.arange(4), SLOTS), jnp.float32)[:, None]
-    columns = [body.center, body.to_local.reshape(NUM_SLOTS, 9), body.half_length[:, None]]
-    columns += [body.pattern, kinds, body.albedo.reshape(NUM_SLOTS, -1)]
+    columns = [_geometry(body), body.pattern, kinds, body.albedo.reshape(NUM_SLOTS, -1)]
     row = jnp.concatenate(columns, axis=1)[slot].T  # one gather of whole rows a ray
-    shifted = (p[0] - row[0], p[1] - row[1], p[2] - row[2])
-    x, y, z = (_dot((row[3 + 3 * i], row[4 + 3 * i], row[5 + 3 * i]), shifted) for i in range(3))
+    x, y, z = _point_to_local(row, p)
     local = _local_normal(row[18].astype(jnp.int32), (x, y, z), row[12])
     # Normals are covariant: gradients of f(M p) are M^T (grad f)(M p).
     normal = [_dot(local, (row[3 + j], row[6 + j], row[9 + j])) for j in range(3)]
@@ -280,20 +293,20 @@ def render(
     many steps as the one with the most parts.
 
     Args:
-      bodies: with one leading axis [B].
-      elevation_B: f32[B], the camera's elevation over the ground in radians.
-      azimuth_B: f32[B], the camera's azimuth in radians: 0 looks at the body's front (its +x
-        side), growing counter-clockwise as seen from above.
-      light_B: with one leading axis [B]; directions are in the body's frame.
-      image_size: H = W in pixels.
-      channels: 1 (grey: BT.601 luma of the albedo) or 3 (RGB).
-      samples: rays a pixel are samples x samples, averaged.
-      baseline: if not 0, distance of a second camera to the right of the first, in units of the
-        body's radius, looking at the same target; its channels follow the first camera's.
-      rays: bound on the rays traced at once (at least one picture), `rays_at_once()` by default.
+        bodies: with one leading axis [B].
+        elevation_B: f32[B], the camera's elevation over the ground in radians.
+        azimuth_B: f32[B], the camera's azimuth in radians: 0 looks at the body's front (its +x
+            side), growing counter-clockwise as seen from above.
+        light_B: with one leading axis [B]; directions are in the body's frame.
+        image_size: H = W in pixels.
+        channels: 1 (grey: BT.601 luma of the albedo) or 3 (RGB).
+        samples: rays a pixel are samples x samples, averaged.
+        baseline: if not 0, distance of a second camera to the right of the first, in units of the
+            body's radius, looking at the same target; its channels follow the first camera's.
+        rays: bound on the rays traced at once (at least one picture), `rays_at_once()` by default.
 
     Returns:
-      f32[B, H, W, C] in [0, 1]; C = channels, or 2 channels with a baseline.
+        f32[B, H, W, C] in [0, 1]; C = channels, or 2 channels with a baseline.
     """
     if channels == 1:
         grey = jnp.einsum("bskc,c->bsk", bodies.albedo, jnp.asarray(LUMA), precision="highest")

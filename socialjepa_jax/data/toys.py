@@ -179,7 +179,7 @@ def render_factors(
     images = raycast.render(
         jax.tree.map(lambda leaf: leaf[category, instance], bodies),
         jnp.radians(jnp.asarray(ELEVATIONS, jnp.float32))[elevation],
-        jnp.radians(azimuth.astype(jnp.float32)),
+        jnp.radians((azimuth % 360).astype(jnp.float32)),
         jax.tree.map(lambda leaf: leaf[lighting], _lights()),
         image_size=image_size,
         channels=channels,
