@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from socialjepa_jax import validate
 
@@ -113,7 +114,12 @@ class BlockSampler:
             self.smallest_context = grid[0] * grid[1]
         self.target_slots = max(h * w for h, w in sizes)
         self.fixed_size = sizes[0]
-        if not 1 <= self.needed <= self.smallest_context - self.target_slots:
+        if self.num_context < 1:
+            raise validate.InputError(
+                f"context_fraction={config.context_fraction} of a {grid[0]}x{grid[1]} grid is "
+                "less than one patch"
+            )
+        if self.needed > self.smallest_context - self.target_slots:
             raise validate.InputError(
                 f"masks on a {grid[0]}x{grid[1]} grid: a target block of up to "
                 f"{self.target_slots} patches leaves at least "
@@ -204,8 +210,10 @@ def _reachable(
 ) -> list[tuple[int, ...]]:
     """The block sizes that occur, from a grid of u fine enough to meet every one."""
     with jax.ensure_compile_time_eval():
-        rows, columns = block_size(jnp.linspace(0.0, 1.0, 4097), grid, scale, aspect)
-        return sorted({(int(h), int(w)) for h, w in zip(rows, columns)})
+        rows, columns = map(
+            np.asarray, block_size(jnp.linspace(0.0, 1.0, 4097), grid, scale, aspect)
+        )
+    return sorted(set(zip(rows.tolist(), columns.tolist())))
 
 
 def _corners(

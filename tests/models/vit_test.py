@@ -1,0 +1,124 @@
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from socialjepa_jax.models.functional import functional
+from socialjepa_jax.models.vit import SIZES, ViT, ViTConfig, patchify
+from socialjepa_jax.validate import InputError
+
+SMALL = ViTConfig(image_size=16, patch_size=4, channels=2, width=16, depth=2, heads=2, registers=3)
+KEEP = jnp.array([[3, 0, 9, 14, 5], [1, 2, 15, 8, 7], [4, 12, 6, 11, 10]])
+
+
+@functools.cache
+def build(config):
+    vit = functional(lambda rngs: ViT(config, rngs))
+    params = jax.tree.map(
+        lambda p: p * (5.0 if p.ndim > 1 else 1.0), jax.jit(vit.init)(jax.random.key(0))
+    )
+    return jax.jit(vit.apply), params
+
+
+def images(config=SMALL, count=3):
+    shape = (count, config.image_size, config.image_size, config.channels)
+    return jax.random.normal(jax.random.key(1), shape)
+
+
+def test_patches_in_raster_order():
+    grid = np.arange(24).reshape(1, 4, 6, 1)
+    patches = patchify(jnp.asarray(np.concatenate([grid, grid + 100], axis=-1)), 2)
+    assert patches.shape == (1, 6, 8)
+    np.testing.assert_array_equal(patches[0, 4], [14, 114, 15, 115, 20, 120, 21, 121])
+
+
+@pytest.mark.parametrize("cls_token", [True, False])
+def test_dropped_patches_are_dropped(cls_token):
+    """Encoding some patches is encoding all of them with the others hidden from attention."""
+    config = dataclasses.replace(SMALL, cls_token=cls_token)
+    apply, params = build(config)
+    latent, parts = apply(params, images(), KEEP)
+    everything = jnp.tile(jnp.arange(16)[None], (3, 1))
+    seen = (everything[:, :, None] == KEEP[:, None, :]).any(-1)
+    full_latent, full = apply(params, images(), everything, seen)
+    kept = jnp.take_along_axis(full["tokens"], KEEP[:, :, None], axis=1)
+    chex.assert_trees_all_close(parts["tokens"], kept, atol=2e-6)
+    chex.assert_trees_all_close(latent, full_latent, atol=2e-6)
+    chex.assert_trees_all_close(parts["mean"], kept.mean(1), atol=2e-6)
+    chex.assert_trees_all_equal(latent, parts["cls" if cls_token else "mean"])
+
+
+def test_the_order_of_kept_patches_does_not_matter_and_all_is_the_default():
+    apply, params = build(SMALL)
+    order = jax.random.permutation(jax.random.key(2), 16)
+    latent, parts = apply(params, images())
+    other_latent, other = apply(params, images(), jnp.tile(order[None], (3, 1)))
+    chex.assert_trees_all_close(latent, other_latent, atol=2e-6)
+    chex.assert_trees_all_close(parts["tokens"][:, order], other["tokens"], atol=2e-6)
+
+
+def test_positions_are_seen():
+    apply, params = build(SMALL)
+    same = jnp.ones((1, 16, 16, 2))
+    tokens = apply(params, same)[1]["tokens"][0]
+    assert jnp.abs(tokens[0] - tokens[1]).max() > 0.1
+
+
+def test_intermediates_by_name():
+    apply, params = build(SMALL)
+    parts = apply(params, images(), KEEP)[1]
+    names = {"tokens", "cls", "mean"}
+    names |= {f"block_{i:02d}/{part}" for i in range(2) for part in ("tokens", "cls")}
+    assert set(parts) == names
+    chex.assert_shape([parts["tokens"], parts["block_01/tokens"]], (3, 5, 16))
+    chex.assert_shape([parts["cls"], parts["mean"], parts["block_00/cls"]], (3, 16))
+
+
+def test_bfloat16_computes_low_and_keeps_parameters_high():
+    apply, params = build(SMALL)
+    latent = apply(params, images())[0]
+    apply_low, _ = build(dataclasses.replace(SMALL, dtype="bfloat16"))
+    low = apply_low(params, images())[0]
+    assert low.dtype == jnp.bfloat16
+    chex.assert_type(jax.tree.leaves(params), jnp.float32)
+    np.testing.assert_allclose(low.astype(jnp.float32), latent, atol=0.1)
+    assert jnp.abs(low.astype(jnp.float32) - latent).max() > 0
+
+
+def test_initial_kernels_have_the_stated_deviation():
+    config = ViTConfig(image_size=32, channels=1, width=192, depth=1, heads=3)
+    params = jax.jit(functional(lambda rngs: ViT(config, rngs)).init)(jax.random.key(3))
+    kernel = params["block_00"]["fc1"]["kernel"]
+    assert abs(float(kernel.std()) / 0.02 - 1) < 0.01  # 147,456 draws: 5 sigma are 0.9 %
+    assert all(
+        float(jnp.abs(b).max()) == 0 for b in (params["patch"]["bias"], params["norm"]["bias"])
+    )
+
+
+@pytest.mark.parametrize("size, millions", [("Ti", 5.5), ("S", 21.7), ("B", 85.8), ("L", 303.3)])
+def test_named_sizes_have_the_published_parameter_counts(size, millions):
+    config = ViTConfig(**SIZES[size])
+    shapes = jax.eval_shape(functional(lambda rngs: ViT(config, rngs)).init, jax.random.key(0))
+    count = sum(np.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+    # Published with position table (196 + 1) * width and without head.
+    assert abs(count / 1e6 - millions) < 0.02 * millions
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"image_size": 50}, "image_size=50 must be a multiple of 16"),
+        ({"heads": 5}, "width=384 must be a multiple of 5"),
+        ({"depth": 0}, "depth=0"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"mlp_ratio": float("nan")}, "mlp_ratio=nan"),
+        ({"registers": -1}, "registers=-1"),
+    ],
+)
+def test_sizes_that_cannot_work_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        ViTConfig(**fields)
