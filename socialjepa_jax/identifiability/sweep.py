@@ -5,6 +5,7 @@ Shape key: A agents, S steps, N samples, D latents.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +78,7 @@ class WorldTrainer(Trainer):
 
     world: LatentWorld
 
-    def _batch(self, state: AgentState, data: WorldParams, seed: jax.Array) -> dict[str, jax.Array]:
+    def _batch(self, state: AgentState, data: Any, seed: jax.Array) -> dict[str, jax.Array]:
         """This shard's part of the pairs of one agent at this step."""
         key = jax.random.fold_in(agent_key(seed, _WORLD), state.step)
         batch = self.world.batch(data, key, self.batch_size)
@@ -177,7 +178,7 @@ class Trained:
     curves: dict[str, np.ndarray]
 
 
-def train(trainer: WorldTrainer, worlds: WorldParams, hparams: HParams) -> Trained:
+def train(trainer: WorldTrainer, worlds: Any, hparams: HParams) -> Trained:
     """Trains all runs from their first to their last step.
 
     Matrix products are in full float32: R2 of 0.9999 is lost in TF32.

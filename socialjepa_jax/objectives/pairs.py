@@ -75,7 +75,7 @@ class Pairs:
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
         """Fresh encoder weights, and AnInfoNCE's log-precisions where it is the loss."""
-        params = {"encoder": self.network.init(key)}
+        params: Params = {"encoder": self.network.init(key)}
         if self.regularizer == "aninfonce":
             params["log_precision"] = jnp.zeros(self.outputs)
         return params, {}
@@ -116,13 +116,17 @@ class Pairs:
             return hinge_vicreg(h_BVD, reduce)
         if self.regularizer == "none":
             return jnp.zeros(())
-        precision_D = 0.5 if self.convention == "code" else 1.0
-        precision_D = precision_D / jnp.square(hparams["sigma"]) * jnp.ones(self.outputs)
+        return info_nce(h_BVD, self._precision(params, hparams), reduce)
+
+    def _precision(self, params: Params, hparams: HParams) -> jax.Array:
+        """f32[D]: 1 / sigma^2 or 1 / 2 sigma^2, as the kernel's options have it."""
+        factor = 0.5 if self.convention == "code" else 1.0
         if self.kernel == "scaled":
-            precision_D = precision_D * (2.0 / self.outputs)
+            factor *= 2.0 / self.outputs
+        precision_D = jnp.full(self.outputs, factor) / jnp.square(hparams["sigma"])
         if self.regularizer == "aninfonce":
-            precision_D = precision_D * jnp.exp(params["log_precision"])
-        return info_nce(h_BVD, precision_D, reduce)
+            precision_D *= jnp.exp(params["log_precision"])
+        return precision_D
 
     def _sigreg(self, h_BVD: jax.Array, key: jax.Array, reduce: Reduce) -> jax.Array:
         directions_DM = sample_directions(key, self.outputs, self.num_slices)
