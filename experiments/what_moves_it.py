@@ -39,8 +39,7 @@ def base() -> Config:
     config = toys_ijepa.get_config()
     config.data.seed = CHOOSING_SEED
     config.agents.cameras, config.agents.seeds = (0, 1), (0, 1)
-    config.run.steps = 600
-    config.run.log_every = config.run.eval_every = config.run.save_every = 600
+    config.run.batch_size, config.run.steps = 64, 800
     return config
 
 
@@ -71,11 +70,13 @@ VARIANTS: dict[str, Callable[[Config], None]] = {
     ),
     "target_plain": _set(objective__target_norm="none"),
     "no_ema": _set(objective__ema="off"),
-    "steps_x3": _set(run__steps=1800),
-    "batch_64": _set(run__batch_size=64, run__steps=1200),
+    "steps_x3": _set(run__steps=2400),
+    "batch_128": _set(run__batch_size=128, run__steps=400),
+    "patch_8": _set(objective__vit__patch_size=8),
+    "ema_0.99": _set(objective__ema_start=0.99),
     "instances_30": _set(data__instances=30, data__splits__test_instances=6),
     "instances_30_steps_x3": _set(
-        data__instances=30, data__splits__test_instances=6, run__steps=1800
+        data__instances=30, data__splits__test_instances=6, run__steps=2400
     ),
     "no_augment": _set(augment__crop_scale=(1.0, 1.0), augment__flip=False),
     "no_flip": _set(augment__flip=False),
