@@ -22,7 +22,7 @@ Array = jax.Array
 Vector = tuple[Array, Array, Array]
 
 KINDS = ("ellipsoid", "box", "cylinder", "capsule")
-SLOTS = (10, 10, 8, 12)  # primitives of each kind a body may have
+SLOTS = (10, 12, 8, 12)  # primitives of each kind a body may have
 NUM_SLOTS = sum(SLOTS)
 
 CAMERA_DISTANCE = 5.0  # from the body's centre; a body fits into the unit ball round its centre
