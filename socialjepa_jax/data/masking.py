@@ -149,17 +149,19 @@ class BlockSampler:
 
     def _sample(self, key: jax.Array, target_size: jax.Array, context_size: jax.Array) -> Masks:
         """One sample's masks (no batch axis); sizes i32[2] = (rows, columns)."""
-        key_block, key_context, key_subset = jax.random.split(key, 3)
         R, M = self.config.candidates, self.config.num_targets
-        corner_RM2 = _corners(key_block, (R, M), self.grid, target_size)
-        last_1M2 = jnp.broadcast_to(corner_RM2[:1, :1], (1, M, 2))
-        corner_RM2 = jnp.concatenate([corner_RM2, last_1M2])  # the set that is always enough
+        num_patches = self.grid[0] * self.grid[1]
+        u = jax.random.uniform(key, (2 * R * M + 2 + num_patches,))  # all of a sample at once
+        u_targets, u_context, u_N = jnp.split(u, (2 * R * M, 2 * R * M + 2))
+        corner_RM2 = _corners(u_targets.reshape(R, M, 2), self.grid, target_size)
+        same_1M2 = jnp.broadcast_to(corner_RM2[:1, :1], (1, M, 2))
+        corner_RM2 = jnp.concatenate([corner_RM2, same_1M2])  # the set that is always enough
         count_RN = self._inside(corner_RM2, target_size).sum(1)
-        corner_12 = _corners(key_context, (1,), self.grid, context_size)
+        corner_12 = _corners(u_context[None], self.grid, context_size)
         visible_RN = (count_RN == 0) & self._inside(corner_12, context_size)
         chosen = jnp.argmax(visible_RN.sum(1) >= self.needed)
         visible_N = visible_RN[chosen]
-        order_N = jnp.where(visible_N, jax.random.uniform(key_subset, visible_N.shape), -1.0)
+        order_N = jnp.where(visible_N, u_N, -1.0)
         score_K, context_K = jax.lax.top_k(order_N, self.num_context)
         targets_MS, valid_S = self._targets(corner_RM2[chosen], target_size)
         return Masks(
@@ -216,10 +218,7 @@ def _reachable(
     return sorted(set(zip(rows.tolist(), columns.tolist())))
 
 
-def _corners(
-    key: jax.Array, shape: tuple[int, ...], grid: tuple[int, int], size: jax.Array
-) -> jax.Array:
-    """Upper left corners i32[*shape, 2], uniform over all places where a block fits."""
-    places = (jnp.asarray(grid) - size + 1).reshape(*(1,) * len(shape), 2)
-    u = jax.random.uniform(key, (*shape, 2))
+def _corners(u: jax.Array, grid: tuple[int, int], size: jax.Array) -> jax.Array:
+    """Upper left corners i32[..., 2] from uniform u [..., 2]: every place where a block fits."""
+    places = (jnp.asarray(grid) - size + 1).reshape(*(1,) * (u.ndim - 1), 2)
     return jnp.minimum((u * places).astype(jnp.int32), places - 1)

@@ -29,13 +29,13 @@ KINDS = {
     "mlp_cls": make("mlp_cls"),
     "mlp_patch": make("mlp_patch", target_norm="layernorm"),
     "vit": make("vit", error="smooth_l1", ema="off"),
-    "mean": make("mlp_patch", latent="mean", vit=dataclasses.replace(VIT, cls_token=False)),
     "official": IJepa.official(
         dataclasses.replace(VIT, cls_token=False), predictor_width=8, predictor_depth=1
     ),
 }
 
 
+@functools.cache
 def batch(seed=0):
     images = jax.random.normal(jax.random.key(seed), (BATCH, 16, 16, 1))
     return {"image": images, "index": jnp.arange(BATCH) * 5 + 100}
@@ -56,7 +56,7 @@ def on_one_device(name):
     return run, params, aux, run(params, aux, batch(), jax.random.key(2))
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["mlp_cls", "mlp_patch", "official"])
 def test_shard_map_equals_one_device(name):
     _, params, aux, (loss, metrics, grads) = on_one_device(name)
     mesh = jax.make_mesh((4,), ("data",), devices=jax.devices()[:4], axis_types=(AxisType.Auto,))
@@ -79,36 +79,31 @@ def test_shard_map_equals_one_device(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_aligned_latent_is_trained(name):
-    """The loss moves when, and only when, the latent's own last layer does: it has gradient."""
+    """A step along the gradient moves the latent that is aligned, and its own token is trained."""
     _, params, aux, (loss, metrics, grads) = on_one_device(name)
     objective = KINDS[name]
-    assert np.isfinite(loss) and loss > 0
-    latent = lambda p: objective.encode({**params, "encoder": p}, aux, batch()["image"])  # noqa: E731
-    direction = grads["encoder"]
-    _, moved = jax.jvp(
-        lambda p: latent(p)[f"context/{objective.latent}"], (params["encoder"],), (direction,)
-    )
-    assert float(jnp.abs(moved).max()) > 1e-6
+
+    def latent(scale):
+        moved = jax.tree.map(lambda p, g: p - scale * g, params, grads)
+        return objective.encode(moved, aux, batch()["image"])[f"context/{objective.latent}"]
+
+    _, speed = jax.jit(lambda: jax.jvp(latent, (0.0,), (1.0,)))()
+    assert float(jnp.abs(speed).max()) > 1e-6
     if objective.vit.cls_token:
         assert float(jnp.abs(grads["encoder"]["cls"]).max()) > 1e-9
-    assert {"mask_ratio", "prediction_variance", "target_variance", "latent_variance"} == set(
-        metrics
-    )
+    assert np.isfinite(loss) and loss > 0
+    names = {"mask_ratio", "prediction_variance", "target_variance", "latent_variance"}
+    assert set(metrics) == names
     assert all(np.ndim(value) == 0 and value > 0 for value in metrics.values())
 
 
-@pytest.mark.parametrize("name", ["mlp_patch", "official"])
-def test_agents_under_vmap_and_map_are_each_their_own(name):
-    run, *_ = on_one_device(name)
-    objective = KINDS[name]
+def test_agents_under_vmap_and_map_are_each_their_own():
+    run, *_ = on_one_device("mlp_patch")
+    objective = KINDS["mlp_patch"]
     keys = jax.random.split(jax.random.key(3), 2)
     params, aux = jax.lax.map(objective.init, keys)
-    assert (
-        jnp.abs(
-            params["encoder"]["patch"]["kernel"][0] - params["encoder"]["patch"]["kernel"][1]
-        ).max()
-        > 0.01
-    )
+    first, second = params["encoder"]["patch"]["kernel"]
+    assert jnp.abs(first - second).max() > 0.01
     batches = jax.tree.map(lambda *x: jnp.stack(x), batch(), batch(1))
     args = (params, aux, batches, keys)
     one = lambda *args: loss_and_grads(objective, *args, Reduce())  # noqa: E731
@@ -187,24 +182,17 @@ def test_encode_offers_every_choice_of_latent():
     np.testing.assert_array_equal(out["latent"], out["target/cls"])
     kinds = [out[name] for name in ("context/cls", "context/mean", "target/cls", "target/mean")]
     assert all(jnp.abs(a - b).max() > 1e-3 for i, a in enumerate(kinds) for b in kinds[:i])
-    assert set(KINDS["vit"].encode(params, {}, batch()["image"])) == {
-        "latent",
-        "context/cls",
-        "context/mean",
-    }
+    without = jax.eval_shape(KINDS["vit"].encode, params, {}, batch()["image"])  # no EMA there
+    assert set(without) == {"latent", "context/cls", "context/mean"}
 
 
-@pytest.mark.parametrize("predictor", ["mlp_cls", "mlp_patch", "vit"])
-def test_bfloat16_is_close_to_float32(predictor):
-    objective = make(predictor, vit=dataclasses.replace(VIT, dtype="bfloat16"))
-    params, aux = jax.jit(objective.init)(jax.random.key(1))
-    chex.assert_type(jax.tree.leaves((params, aux)), jnp.float32)
-    run = lambda o: jax.jit(functools.partial(loss_and_grads, o, reduce=Reduce()))(  # noqa: E731
-        params, aux, batch(), jax.random.key(2)
-    )
-    loss, _, grads = run(objective)
-    exact = run(make(predictor))[0]
-    assert loss.dtype == jnp.float32
+@pytest.mark.parametrize("name", ["mlp_cls", "mlp_patch", "vit"])
+def test_bfloat16_is_close_to_float32(name):
+    _, params, aux, (exact, *_) = on_one_device(name)
+    low = dataclasses.replace(KINDS[name], vit=dataclasses.replace(VIT, dtype="bfloat16"))
+    run = jax.jit(functools.partial(loss_and_grads, low, reduce=Reduce()))
+    loss, _, grads = run(params, aux, batch(), jax.random.key(2))
+    assert loss.dtype == jnp.float32 and loss != exact
     np.testing.assert_allclose(loss, exact, rtol=0.02)
     chex.assert_tree_all_finite(grads)
     chex.assert_type(jax.tree.leaves(grads), jnp.float32)
