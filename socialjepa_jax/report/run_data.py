@@ -27,8 +27,9 @@ CONTROLS = (
     "mismatched",
 )
 # The order of every table: the subject, its ceiling, the controls, and what is left of R2 after
-# the shared factors are removed (not a control: it measures the trained agents).
-ROW_ORDER = ("trained", "same_camera", *CONTROLS, "partialled")
+# the shared factors are removed: of the trained agents, and of two controls to compare them with.
+PARTIALLED = ("partialled", "untrained_partialled", "pixel_pca_partialled")
+ROW_ORDER = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
 
 
 @dataclass(frozen=True)

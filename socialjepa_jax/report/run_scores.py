@@ -176,8 +176,8 @@ def metrics_table(run: RunData, split: str) -> Table:
 
 
 def _row(name: str, cells: dict[str, Cell]) -> Row:
-    """A row of the run under its plain name; the ceiling and `partialled` do not compete."""
-    ranked = name not in ("same_camera", "partialled")
+    """A row of the run under its plain name; the ceiling and what is partialled do not compete."""
+    ranked = name not in ("same_camera", *run_data.PARTIALLED)
     return Row(style.look(name).label, cells, ranked, "headline" if name == "trained" else "")
 
 

@@ -124,6 +124,18 @@ LOOKS = {
         "the trained agents again, after the shared factors are regressed out of both: what "
         "they share beyond these",
     ),
+    "untrained_partialled": Look(
+        "untrained, factors removed",
+        "#B8860B",
+        (0, (4, 2)),
+        "the untrained agents after the shared factors are regressed out of both",
+    ),
+    "pixel_pca_partialled": Look(
+        "pixel PCA, factors removed",
+        "#5A8F29",
+        (0, (3, 2, 1, 2)),
+        "pixel components after the shared factors are regressed out of both",
+    ),
     "paper": Look("paper", "#1d2430", (0, (1, 3)), "as printed"),
     "chance": Look("chance", "#8A929C", (0, (4, 3)), "expected of unrelated spaces"),
 }
