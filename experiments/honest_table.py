@@ -88,10 +88,7 @@ def run(experiment: Experiment, workdir: pathlib.Path) -> dict[tuple[str, str], 
         probes = evaluation.probe_accuracies(experiment, result.dataset, subject, linear_map)
         found[subject.row, split.name] = (
             jackknife.estimates(
-                linear_map,
-                subject.x[split.test],
-                subject.y[split.test],
-                result.dataset.instance_ids[split.test],
+                linear_map, subject.x, subject.y, split, result.dataset.instance_ids
             ),
             probes,
         )
@@ -115,25 +112,28 @@ def gap(table: dict[tuple[str, str], Measured], row: str, split: str, metric: st
     return table[REFERENCE[row], split].metrics[metric].minus(table[row, split].metrics[metric])
 
 
-def verdict(table: dict[tuple[str, str], Measured], split: str, reference: str) -> str:
-    """One sentence on R2: by how much training differs from the strongest control."""
-    trained = table[reference, split].metrics["r2"]
+def verdict(table: dict[tuple[str, str], Measured], split: str, reference: str, metric: str) -> str:
+    """One sentence: by how much training differs from the strongest control."""
     rivals = [c for c, r in REFERENCE.items() if r == reference]
-    best = max(rivals, key=lambda c: table[c, split].metrics["r2"].value)
-    difference = gap(table, best, split, "r2")
+    best = max(rivals, key=lambda c: table[c, split].metrics[metric].value)
+    difference = gap(table, best, split, metric)
     low, high = difference.interval()
-    word = "adds" if low > 0 else "takes away" if high < 0 else "neither adds nor takes away"
-    when = "After the shared factors are regressed out" if reference == "partialled" else "Overall"
+    word = "more" if low > 0 else "less" if high < 0 else "neither more nor less"
+    name = {"r2": "R²", "shared_dims": "shared dimensions"}[metric]
+    what = {"trained": name, "partialled": f"{name} beyond the shared factors"}[reference]
+    ours, theirs = (table[row, split].metrics[metric].value for row in (reference, best))
     return (
-        f"{when}, on the {split} split, training {word} alignability: R² {trained.value:.3f} "
-        f"against {table[best, split].metrics['r2'].value:.3f} of {best.replace('_', ' ')}, "
-        f"difference {difference.value:+.3f} [{low:+.3f}, {high:+.3f}]."
+        f"{split} split: training leaves {word} {what} than the best control "
+        f"({ours:.3f} against {theirs:.3f} of {best.replace('_', ' ')}; "
+        f"difference {difference.value:+.3f} [{low:+.3f}, {high:+.3f}])."
     )
 
 
 COLUMNS = (
     tables.Column("r2", "R²", best="max"),
     tables.Column("difference", "trained minus row", help="difference in R², paired by object"),
+    tables.Column("shared_dims", "shared dims", digits=1, best="max", help="directions carried"),
+    tables.Column("dims_difference", "trained minus row", digits=1, help="in shared dims, paired"),
     tables.Column("dsc", "DSC", best="max", help="eq. 5: through the inverse of W"),
     tables.Column("dsc_no_map", "DSC, no map", best="max"),
     tables.Column("nos@10", "NOS@10", best="min", help="eq. 8, through the inverse of W"),
@@ -208,7 +208,11 @@ def write(
     for world, measured in results.items():
         parts = []
         for split in sorted({split for _, split in measured}):
-            sentence = " ".join(verdict(measured, split, r) for r in ("trained", "partialled"))
+            sentences = [
+                verdict(measured, split, reference, metric)
+                for metric in ("r2", "shared_dims")
+                for reference in ("trained", "partialled")
+            ]
             ours = measured["trained", split].metrics["r2"].value
             spread = float(np.std(measured["trained", split].seeds["r2"]))
             claims.append(
@@ -218,12 +222,13 @@ def write(
                     "ours": ours,
                     "std": spread,
                     "agrees": abs(ours - paper) < 0.05,
-                    "note": sentence,
+                    "note": " ".join(sentences),
                 }
             )
             table = to_table(measured, split)
-            parts += [html.paragraph(sentence), tables.to_html(table)]
-            markdown += [f"### {world}, {split} split", "", sentence, "", tables.to_markdown(table)]
+            parts += [*map(html.paragraph, sentences), tables.to_html(table)]
+            markdown += [f"### {world}, {split} split", "", *[f"- {line}" for line in sentences]]
+            markdown += ["", tables.to_markdown(table)]
         sections[world] = (experiments[world].name, html.join(*parts))
     write_json(
         out / "honest_table.json",

@@ -7,14 +7,24 @@ that what both share cancels. Ranks (DSC) and neighbours (NOS) are those of the 
 Shape key: N test samples, D features of x, E features of y, G objects.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from socialjepa_jax import alignment
+from socialjepa_jax import alignment, evaluation
 
-METRICS = ("r2", "dsc", "dsc_no_map", "nos@10", "nos@10_no_map", "cka_debiased", "rankme")
+METRICS = (
+    "r2",
+    "shared_dims",
+    "dsc",
+    "dsc_no_map",
+    "nos@10",
+    "nos@10_no_map",
+    "cka_debiased",
+    "rankme",
+)
 
 
 @dataclass(frozen=True)
@@ -56,19 +66,33 @@ def from_sums(sums_G: np.ndarray, counts_G: np.ndarray) -> Estimate:
 
 
 def estimates(
-    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, objects: np.ndarray
+    linear_map: alignment.LinearMap,
+    x: np.ndarray,
+    y: np.ndarray,
+    split: evaluation.Split,
+    objects: np.ndarray,
 ) -> dict[str, Estimate]:
-    """All of `METRICS` for one fitted map.
+    """All of `METRICS` for one map.
 
     Args:
-        linear_map: fitted elsewhere.
-        x, y: raw test latents [N, D], [N, E].
-        objects: the object of each test sample, [N].
+        linear_map: fitted on the split's training rows.
+        x, y: raw latents of all states, [N, D] and [N, E].
+        split: the rows.
+        objects: the object of each state, [N].
     """
-    _, index_N = np.unique(objects, return_inverse=True)
+    _, index_N = np.unique(objects[split.test], return_inverse=True)
+    dims = [
+        evaluation.shared_dimensions(
+            linear_map, x, y, dataclasses.replace(split, test=split.test[index_N != g])
+        )
+        for g in range(index_N.max() + 1)
+    ]
+    shared = Estimate(evaluation.shared_dimensions(linear_map, x, y, split), np.array(dims))
+    x, y = x[split.test], y[split.test]
     x_ND, y_NE = linear_map.standardize_x(x), linear_map.standardize_y(y)
     back_ND = linear_map.backward(y_NE, standardized=True)
     found = {
+        "shared_dims": shared,
         "r2": _r2(y_NE - linear_map.forward(x_ND, standardized=True), y_NE, index_N),
         "dsc": _dsc(x_ND, back_ND, index_N),
         "nos@10": _nos(x_ND, back_ND, index_N, 10),

@@ -143,6 +143,8 @@ def _r2_of_all(
         for suffix, (x, y) in {"": spaces, "_partialled": rest}.items():
             linear_map = evaluation.fit_map(experiment, x, y, split.train)
             found[name + suffix] = float(alignment.r2(linear_map, x[split.test], y[split.test]))
+            shared = evaluation.shared_dimensions(linear_map, x, y, split)
+            found[f"{name}{suffix}_shared_dims"] = shared
     return found
 
 

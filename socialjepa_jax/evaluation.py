@@ -227,6 +227,26 @@ def _shared_factors_row(
     return _row(experiment, subject, "shared_factors", "none", metrics)
 
 
+def shared_dimensions(
+    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, split: Split
+) -> float:
+    """How many independent directions of y the map carries over: R2 that low rank cannot inflate.
+
+    Latents of low rank have a high pooled R2 once their few large directions are predicted,
+    whatever becomes of the others. Here every principal component of y (of the standardised
+    training latents) counts alike: the sum of their held-out R2, each at least 0. It is D for a
+    rotation, r for a shared part of rank r, 0 for unrelated spaces.
+    """
+    y_ND = linear_map.standardize_y(y)
+    residual_ND = y_ND - linear_map.forward(linear_map.standardize_x(x), standardized=True)
+    _, components_DD = np.linalg.eigh(y_ND[split.train].T @ y_ND[split.train])
+    error = np.sum((residual_ND[split.test] @ components_DD) ** 2, axis=0)
+    target_ND = y_ND[split.test] @ components_DD
+    total = np.sum((target_ND - target_ND.mean(axis=0)) ** 2, axis=0)
+    varies = total > 1e-12 * total.max()
+    return float(np.sum(np.maximum(0.0, 1.0 - error[varies] / total[varies])))
+
+
 def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> float:
     """Pooled R2 on the test rows of a prediction with this residual, in standardised units."""
     scale = y_ND.std(axis=0)
@@ -238,13 +258,14 @@ def explained(y_ND: np.ndarray, residual_ND: np.ndarray, test: np.ndarray) -> fl
 def measure(
     experiment: Experiment, dataset: ViewDataset, subject: Subject, backs: tuple[str, ...]
 ) -> list[Row]:
-    """Fits x -> y and evaluates with each way back; adds probe accuracies and RankMe of y."""
+    """Fits x -> y and evaluates with each way back; adds probes, RankMe of y and shared dims."""
     x, y, split = subject.x, subject.y, subject.split
     linear_map = fit_map(experiment, x, y, split.train)
     neighbors = tuple(k for k in experiment.alignment.neighbors if k < len(split.test))
     shared = {
         **probe_accuracies(experiment, dataset, subject, linear_map),
         "rankme": monitors(y[split.test])["rankme"],
+        "shared_dims": shared_dimensions(linear_map, x, y, split),
     }
     rows = []
     for back in backs:

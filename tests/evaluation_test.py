@@ -98,6 +98,23 @@ def test_probes_cross_by_the_map_and_not_without_it(experiment, dataset):
     assert found["probe_raw"] < 0.9
 
 
+def test_shared_dimensions_count_directions_whatever_their_size(experiment, dataset):
+    rng = np.random.default_rng(4)
+    split = evaluation.splits(dataset)[1]
+    x = rng.normal(size=(dataset.num_states, DIM))
+    turn = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
+
+    def count(y):
+        linear_map = evaluation.fit_map(experiment, x, y, split.train)
+        return evaluation.shared_dimensions(linear_map, x, y, split)
+
+    sizes = np.logspace(0, -2, DIM)
+    assert count((x * sizes) @ turn) == pytest.approx(DIM, abs=1e-2)
+    three = np.concatenate([x[:, :3], rng.normal(size=(dataset.num_states, DIM - 3))], axis=1)
+    assert count((three * sizes) @ turn) == pytest.approx(3, abs=0.4)
+    assert count(rng.normal(size=x.shape)) < 0.4
+
+
 def test_monitors_tell_collapse(caplog):
     rng = np.random.default_rng(0)
     healthy = evaluation.monitors(rng.normal(size=(500, DIM)))
