@@ -1,8 +1,18 @@
 """SIGReg: sketched isotropic Gaussian regularisation, as pure functions (arXiv:2511.08544)."""
 
-from socialjepa_jax.sigreg.directions import sample_directions
+from socialjepa_jax.sigreg.directions import sample_directions, sobol_points, step_directions
 from socialjepa_jax.sigreg.epps_pulley import epps_pulley
 from socialjepa_jax.sigreg.quadrature import OFFICIAL, PAPER, Quadrature
-from socialjepa_jax.sigreg.regularizer import sigreg
+from socialjepa_jax.sigreg.regularizer import Statistic, sigreg
 
-__all__ = ["OFFICIAL", "PAPER", "Quadrature", "epps_pulley", "sample_directions", "sigreg"]
+__all__ = [
+    "OFFICIAL",
+    "PAPER",
+    "Quadrature",
+    "Statistic",
+    "epps_pulley",
+    "sample_directions",
+    "sigreg",
+    "sobol_points",
+    "step_directions",
+]

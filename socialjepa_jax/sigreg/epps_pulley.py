@@ -59,6 +59,7 @@ def reference(
     return jax.vmap(one_slice)(slices.reshape(-1, u.shape[-2])).reshape(slices.shape[:-1])
 
 
+@partial(jax.jit, static_argnames=("t_max", "num_knots", "axis_name", "debiased"))
 def epps_pulley(
     u: jax.Array,
     *,
@@ -97,36 +98,42 @@ def _count_pairs(num_samples: int) -> int:
     return num_samples - 1
 
 
-def _block_rows(shape: tuple[int, ...]) -> int:
-    """Rows handled at once: few enough for their powers to stay in a CPU's cache."""
+def _num_blocks(shape: tuple[int, ...]) -> int:
+    """How many blocks of rows to go through: the powers of one should stay in a CPU's cache."""
     budget = 2**15 if jax.default_backend() == "cpu" else 2**22
-    rows = min(shape[-2], max(8, budget // max(1, math.prod(shape) // shape[-2])))
-    return 2 ** (rows.bit_length() - 1)
+    return min(math.ceil(math.prod(shape) / budget), math.ceil(shape[-2] / 8))
+
+
+def _half_angle(u_NM: jax.Array, quadrature: Quadrature) -> jax.Array:
+    return u_NM * (0.5 * quadrature.spacing)
 
 
 def _deviations(
-    half_angle_NM: jax.Array, quadrature: Quadrature, axis_name: str | None
+    u_NM: jax.Array, quadrature: Quadrature, axis_name: str | None
 ) -> tuple[jax.Array, jax.Array, int]:
     """Empirical minus target characteristic function [..., K, M] (real, imaginary), global N.
 
     The target is taken off block by block, so that the running sums stay small and their rounding
     does not grow with N.
     """
-    rows, num_samples = _block_rows(half_angle_NM.shape), half_angle_NM.shape[-2]
-    target_K1 = _column(quadrature.target[1:], half_angle_NM.ndim)
+    num_samples, blocks = u_NM.shape[-2], _num_blocks(u_NM.shape)
+    target_K1 = _column(quadrature.target[1:], u_NM.ndim)
 
-    def block_sums(block_NM: jax.Array) -> tuple[jax.Array, jax.Array]:
-        cosine_KM, sine_KM = trigonometric_sums(block_NM, quadrature.num_knots - 1)
-        return cosine_KM - target_K1 * block_NM.shape[-2], sine_KM
+    def block_sums(start: int | jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
+        block_NM = jax.lax.dynamic_slice_in_dim(u_NM, start, rows, axis=-2)
+        real_KM, imag_KM = trigonometric_sums(
+            _half_angle(block_NM, quadrature), quadrature.num_knots - 1
+        )
+        return real_KM - rows * target_K1, imag_KM
 
-    def add_block(i: int, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        start = rest + i * rows
-        block_NM = jax.lax.dynamic_slice_in_dim(half_angle_NM, start, rows, axis=-2)
-        return jax.tree.map(jnp.add, sums, block_sums(block_NM))
-
-    rest = num_samples % rows
-    sums = block_sums(half_angle_NM[..., :rest, :])
-    sums = jax.lax.fori_loop(0, num_samples // rows, add_block, sums)
+    rows = num_samples // blocks
+    first = num_samples - rows * (blocks - 1)  # the first block takes the rows left over
+    sums = jax.lax.fori_loop(
+        0,
+        blocks - 1,
+        lambda i, sums: jax.tree.map(jnp.add, sums, block_sums(first + i * rows, rows)),
+        block_sums(0, first),
+    )
     if axis_name is not None:
         sums = jax.lax.psum(sums, axis_name)
         num_samples *= jax.lax.psum(1, axis_name)
@@ -139,10 +146,10 @@ def _column(values_K: np.ndarray, ndim: int) -> jax.Array:
 
 
 def _value_and_coefficients(
-    half_angle_NM: jax.Array, quadrature: Quadrature, axis_name: str | None, debiased: bool
+    u_NM: jax.Array, quadrature: Quadrature, axis_name: str | None, debiased: bool
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The statistic [..., M] and the trigonometric polynomial that is its derivative."""
-    real_KM, imag_KM, num_samples = _deviations(half_angle_NM, quadrature, axis_name)
+    real_KM, imag_KM, num_samples = _deviations(u_NM, quadrature, axis_name)
     weights_K1 = _column(quadrature.weights[1:], real_KM.ndim)
     distance_KM = real_KM**2 + imag_KM**2
     if debiased:
@@ -159,8 +166,7 @@ def _value_and_coefficients(
 def _statistic(
     u_NM: jax.Array, quadrature: Quadrature, axis_name: str | None, debiased: bool
 ) -> jax.Array:
-    half_angle_NM = u_NM * (0.5 * quadrature.spacing)
-    return _value_and_coefficients(half_angle_NM, quadrature, axis_name, debiased)[0]
+    return _value_and_coefficients(u_NM, quadrature, axis_name, debiased)[0]
 
 
 @_statistic.defjvp
@@ -171,9 +177,9 @@ def _statistic_jvp(
     primals: tuple[jax.Array],
     tangents: tuple[jax.Array],
 ) -> tuple[jax.Array, jax.Array]:
-    half_angle_NM = primals[0] * (0.5 * quadrature.spacing)
-    value_M, coefficients = _value_and_coefficients(half_angle_NM, quadrature, axis_name, debiased)
-    derivative_NM = trigonometric_polynomial(half_angle_NM, *coefficients)
+    u_NM = primals[0]
+    value_M, coefficients = _value_and_coefficients(u_NM, quadrature, axis_name, debiased)
+    derivative_NM = trigonometric_polynomial(_half_angle(u_NM, quadrature), *coefficients)
     tangent_M = jnp.sum(derivative_NM * tangents[0], axis=-2)
     if axis_name is not None:
         tangent_M = jax.lax.psum(tangent_M, axis_name)

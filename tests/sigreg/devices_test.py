@@ -24,9 +24,14 @@ def sharded(function, num_devices, out_specs):
     )
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 4, 8])
-@pytest.mark.parametrize("statistic", [epps_pulley, partial(epps_pulley, debiased=True), reference])
-@pytest.mark.parametrize("grad_inside", [True, False])
+debiased = partial(epps_pulley, debiased=True)
+
+
+@pytest.mark.parametrize(
+    ("num_devices", "statistic", "grad_inside"),
+    [(num, epps_pulley, True) for num in (1, 2, 4, 8)]
+    + [(4, epps_pulley, False), (4, debiased, True), (4, reference, True), (4, reference, False)],
+)
 def test_value_and_gradient_do_not_depend_on_the_number_of_devices(
     num_devices, statistic, grad_inside
 ):
@@ -36,14 +41,14 @@ def test_value_and_gradient_do_not_depend_on_the_number_of_devices(
     if grad_inside:
         step = sharded(jax.value_and_grad(loss), num_devices, (P(), P("data")))
     else:
-        step = jax.value_and_grad(sharded(loss, num_devices, P()))
+        step = jax.jit(jax.value_and_grad(sharded(loss, num_devices, P())))
     value, grad = step(Z)
     expected, expected_grad = jax.value_and_grad(partial(loss, axis_name=None))(jnp.asarray(Z))
     np.testing.assert_allclose(value, expected, rtol=1e-5)
     np.testing.assert_allclose(grad, expected_grad, atol=1e-5 * np.abs(expected_grad).max(), rtol=0)
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 4, 8])
+@pytest.mark.parametrize("num_devices", [1, 4])
 def test_gradient_of_replicated_parameters(num_devices):
     weights = jnp.asarray(np.random.default_rng(1).normal(size=(12, 12)), jnp.float32)
 

@@ -16,8 +16,9 @@ def samples(num: int, slices: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(num, slices)).astype(np.float32)
 
 
-def value_and_slope(statistic, u):
-    value, pullback = jax.vjp(statistic, jnp.asarray(u))
+@partial(jax.jit, static_argnames=("statistic",))
+def value_and_slope(u, statistic=epps_pulley):
+    value, pullback = jax.vjp(statistic, u)
     return value, pullback(jnp.ones_like(value))[0]
 
 
@@ -28,22 +29,22 @@ def closed_form(u_N: np.ndarray) -> float:
     return np.sqrt(2 * np.pi) * (pairs - cross + len(u_N) / np.sqrt(3))
 
 
-@pytest.mark.parametrize("debiased", [False, True])
 @pytest.mark.parametrize("form", [epps_pulley, reference])
 @pytest.mark.parametrize(
-    ("quadrature", "num"),
+    ("quadrature", "num", "debiased"),
     [
-        (OFFICIAL, 2),
-        (OFFICIAL, 100),
-        (PAPER, 333),
-        (Quadrature(3.0, 2), 9),
-        (Quadrature(8.0, 60), 9),
+        (OFFICIAL, 2, True),
+        (OFFICIAL, 100, False),
+        (PAPER, 333, False),
+        (PAPER, 20, True),
+        (Quadrature(3.0, 2), 9, False),
+        (Quadrature(4.0, 24), 9, False),
     ],
 )
 def test_equals_float64_formula(form, quadrature, num, debiased):
     u = 1.3 * samples(num, 5) + 0.2
     options = {"t_max": quadrature.t_max, "num_knots": quadrature.num_knots, "debiased": debiased}
-    value, slope = value_and_slope(partial(form, **options), u)
+    value, slope = value_and_slope(u, partial(form, **options))
     expected, expected_slope = oracle.epps_pulley(
         u, quadrature.t_max, quadrature.num_knots, debiased
     )
@@ -55,7 +56,7 @@ def test_equals_float64_formula(form, quadrature, num, debiased):
 @pytest.mark.parametrize("num", [64, 1000, 8192])
 def test_gradient_error_at_every_scale(scale, num):
     u = scale * samples(num, 32)
-    value, slope = value_and_slope(epps_pulley, u)
+    value, slope = value_and_slope(u)
     expected, expected_slope = oracle.epps_pulley(u, 3.0, 17)
     np.testing.assert_allclose(value, expected, rtol=1e-5)
     error = np.linalg.norm(slope - expected_slope) / np.linalg.norm(expected_slope)
@@ -64,7 +65,7 @@ def test_gradient_error_at_every_scale(scale, num):
 
 def test_fine_grid_reaches_the_closed_form():
     u = np.float64(samples(200, 3)) * [[0.5, 1.0, 2.0]]
-    value = epps_pulley(jnp.asarray(u, jnp.float32), t_max=8.0, num_knots=65)
+    value = epps_pulley(jnp.asarray(u, jnp.float32), t_max=6.0, num_knots=25)
     np.testing.assert_allclose(value, [closed_form(u_N) for u_N in u.T], rtol=1e-5)
 
 
@@ -100,16 +101,22 @@ def test_leading_axes_and_vmap_are_separate_statistics():
     np.testing.assert_allclose(epps_pulley(u.reshape(2, 2, 10, 6)).reshape(4, 6), each, rtol=1e-6)
 
 
-@pytest.mark.parametrize("quadrature", [OFFICIAL, PAPER])
-@pytest.mark.parametrize("num", [32, 256, 2048, 8192])
-def test_null_level_does_not_depend_on_the_sample_size(quadrature, num):
+@pytest.mark.parametrize(
+    ("quadrature", "num", "debiased"),
+    [(OFFICIAL, num, False) for num in (32, 256, 2048, 8192)]
+    + [(PAPER, 256, False), (OFFICIAL, 32, True)],
+)
+def test_null_level_does_not_depend_on_the_sample_size(quadrature, num, debiased):
     slices = 2**18 // num
-    options = {"t_max": quadrature.t_max, "num_knots": quadrature.num_knots}
-    value = np.asarray(epps_pulley(samples(num, slices, seed=num), **options))
-    standard_error = value.std(ddof=1) / np.sqrt(slices)
-    assert abs(value.mean() - quadrature.null_level) < 3 * standard_error
-    debiased = np.asarray(epps_pulley(samples(num, slices, seed=num), debiased=True, **options))
-    assert abs(debiased.mean()) < 3 * debiased.std(ddof=1) / np.sqrt(slices)
+    value = epps_pulley(
+        samples(num, slices, seed=num),
+        t_max=quadrature.t_max,
+        num_knots=quadrature.num_knots,
+        debiased=debiased,
+    )
+    expected = 0.0 if debiased else quadrature.null_level
+    standard_error = np.std(value, ddof=1) / np.sqrt(slices)
+    assert abs(np.mean(value) - expected) < 3 * standard_error
 
 
 def test_levels():
@@ -133,7 +140,7 @@ def test_rises_with_collapse():
 @pytest.mark.parametrize("scale", [0.0, 0.5, 3.0, 1e3, 1e6, 1e30])
 def test_gradient_is_bounded_for_any_input(scale):
     u = np.concatenate([scale * samples(50, 4), np.full((50, 4), scale, np.float32)])
-    value, slope = value_and_slope(epps_pulley, u)
+    value, slope = value_and_slope(u)
     assert np.all(np.isfinite(value))
     assert np.abs(slope).max() <= OFFICIAL.gradient_bound * (1 + 1e-6)
 

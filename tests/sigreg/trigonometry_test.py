@@ -21,18 +21,18 @@ def test_phase_of_large_angles_stays_on_the_unit_circle():
     np.testing.assert_allclose(cosine[0], np.cos(2e4), atol=1e-5)
 
 
-@pytest.mark.parametrize("num_frequencies", [1, 2, 3, 4, 8, 16, 17, 40])
+@pytest.mark.parametrize("num_frequencies", [1, 2, 5, 16, 23])
 def test_sums_and_polynomial_match_the_definition(num_frequencies):
     rng = np.random.default_rng(num_frequencies)
     half_angle = rng.normal(size=(2, 30, 5)).astype(np.float32)
     k = np.arange(1, num_frequencies + 1)[:, None, None, None]
     angle = 2 * k * np.float64(half_angle)[None]  # [K, 2, N, M]
-    sums = trigonometry.trigonometric_sums(jnp.asarray(half_angle), num_frequencies)
+    sums = jax.jit(trigonometry.trigonometric_sums, static_argnums=1)(half_angle, num_frequencies)
     for ours, wave in zip(sums, (np.cos(angle), np.sin(angle))):
         np.testing.assert_allclose(ours, np.moveaxis(wave.sum(2), 0, 1), atol=1e-4)
 
     a, b = rng.normal(size=(2, 2, num_frequencies, 5)).astype(np.float32)
-    polynomial = trigonometry.trigonometric_polynomial(half_angle, jnp.asarray(a), jnp.asarray(b))
+    polynomial = jax.jit(trigonometry.trigonometric_polynomial)(half_angle, a, b)
     coefficients = (np.moveaxis(np.float64(x), 1, 0)[:, :, None] for x in (a, b))
     expected = sum(
         np.sum(x * wave, 0) for x, wave in zip(coefficients, (np.cos(angle), np.sin(angle)))
