@@ -24,11 +24,12 @@ def get_config() -> ml_collections.ConfigDict:
         Experiment(
             name="Toys, I-JEPA, 0 against 160 degrees",
             data=ToysData(
-                instances=10,
+                instances=20,
                 image_size=48,
                 channels=1,
+                samples_per_pixel_side=1,
                 protocol=Protocol("norb", azimuths=(0, 160)),
-                splits=Splits(test_instances=2, test_states=0.2, seed=0),
+                splits=Splits(test_instances=4, test_states=0.2, seed=0),
                 seed=0,
             ),
             objective=IJepa(
@@ -41,12 +42,12 @@ def get_config() -> ml_collections.ConfigDict:
             agents=Agents(cameras=(0, 1, 0), seeds=(0, 1, 2)),
             optim=AdamW(learning_rate=1e-3),
             run=Run(
-                steps=1000,
-                batch_size=128,
+                steps=2000,
+                batch_size=64,
                 steps_per_call=25,
-                log_every=50,
-                eval_every=250,
-                save_every=250,
+                log_every=100,
+                eval_every=500,
+                save_every=500,
             ),
         )
     )

@@ -256,6 +256,7 @@ def main(argv: list[str]) -> None:
     """Runs what is missing and writes the table."""
     del argv
     out = pathlib.Path(_OUT.value).resolve()
+    loop.use_compilation_cache(out / "cache" / "xla")
     try:
         experiments = worlds(_ETH80.value, _SCALE.value)
         results = {}

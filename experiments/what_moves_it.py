@@ -35,7 +35,7 @@ Config = ml_collections.ConfigDict
 
 
 def base() -> Config:
-    """The setting that is varied: two agents, 10 objects a category."""
+    """The setting that is varied: two agents, 20 objects a category, 800 steps."""
     config = toys_ijepa.get_config()
     config.data.seed = CHOOSING_SEED
     config.agents.cameras, config.agents.seeds = (0, 1), (0, 1)
@@ -72,19 +72,16 @@ VARIANTS: dict[str, Callable[[Config], None]] = {
     "no_ema": _set(objective__ema="off"),
     "steps_x3": _set(run__steps=2400),
     "batch_128": _set(run__batch_size=128, run__steps=400),
-    "patch_8": _set(objective__vit__patch_size=8),
     "ema_0.99": _set(objective__ema_start=0.99),
-    "instances_30": _set(data__instances=30, data__splits__test_instances=6),
-    "instances_30_steps_x3": _set(
-        data__instances=30, data__splits__test_instances=6, run__steps=2400
-    ),
+    "instances_10": _set(data__instances=10, data__splits__test_instances=2),
+    "instances_60": _set(data__instances=60, data__splits__test_instances=12),
     "no_augment": _set(augment__crop_scale=(1.0, 1.0), augment__flip=False),
     "no_flip": _set(augment__flip=False),
     "crop_0.2": _set(augment__crop_scale=(0.2, 1.0)),
     "width_128": _set(objective__vit__width=128),
-    "patch_4": _set(objective__vit__patch_size=4),
+    "patch_6": _set(objective__vit__patch_size=6),
     "pixels_96": _set(
-        data__image_size=96, objective__vit__image_size=96, objective__vit__patch_size=12
+        data__image_size=96, objective__vit__image_size=96, objective__vit__patch_size=16
     ),
     "lr_3e-4": _set(optim__learning_rate=3e-4),
     "lr_3e-3": _set(optim__learning_rate=3e-3),

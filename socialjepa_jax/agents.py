@@ -108,8 +108,9 @@ class Trainer:
     mesh: Mesh
     agent_map: str
 
-    def init(self, hparams: HParams) -> AgentState:
-        """Returns the agents' states at step 0 from hparams['seed'] i32[A]."""
+    @functools.cached_property
+    def init(self) -> Callable[[HParams], AgentState]:
+        """The compiled start: hparams with 'seed' [A] -> the agents' states at step 0."""
 
         def init_one(hparams: HParams) -> AgentState:
             params, aux = self.objective.init(agent_key(hparams["seed"], _INIT))
@@ -117,11 +118,10 @@ class Trainer:
             params, aux = jax.tree.map(jnp.copy, (params, aux))
             return AgentState(jnp.int32(0), params, aux, self.optimizer.init(params))
 
-        mapped = jax.jit(
+        return jax.jit(
             lambda hparams: jax.lax.map(init_one, hparams),
             out_shardings=sharding.by_agent(self.mesh),
         )
-        return mapped(hparams)
 
     def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
         """This shard's part of the global batch of one agent at this step."""
@@ -134,7 +134,8 @@ class Trainer:
         keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
         pictures = data.images[rows].astype(jnp.float32) / 255
         pictures = augment(pictures, keys, self.augmentation)
-        return {"image": normalize(pictures, data.mean, data.std), "index": rows}
+        images = normalize(pictures, data.mean, data.std)
+        return {"image": images, "index": rows, "mean": data.mean, "std": data.std}
 
     def _step_key(self, step: jax.Array, seed: jax.Array) -> jax.Array:
         return jax.random.fold_in(agent_key(seed, _STEP), step)

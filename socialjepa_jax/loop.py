@@ -91,7 +91,7 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
 
 def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interruption) -> Result:
     _prepare(workdir, experiment)
-    dataset = experiment.data.load(workdir.parent / "cache")
+    dataset = experiment.data.load(cache_folder(workdir))
     _describe(dataset)
     trainer = make_trainer(experiment)
     data = place(experiment, dataset, trainer)
@@ -112,6 +112,11 @@ def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interrupti
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
     page = report.write_run_report(workdir, dataset)
     return Result(state, dataset, latents, untrained, rows, page)
+
+
+def cache_folder(workdir: pathlib.Path) -> pathlib.Path:
+    """Where runs with the same parent folder keep what they can share."""
+    return workdir.resolve().parent / "cache"
 
 
 def _describe(dataset: ViewDataset) -> None:
@@ -296,6 +301,12 @@ def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.nd
             split_state=dataset.split_state,
             split_instance=dataset.split_instance,
         )
+
+
+def use_compilation_cache(folder: pathlib.Path) -> None:
+    """Keeps compiled programs in a folder, so that a second start of the same command is quick."""
+    jax.config.update("jax_compilation_cache_dir", str(folder.resolve()))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
 def versions() -> dict[str, str]:

@@ -53,7 +53,9 @@ def main(argv: list[str]) -> None:
         if len(argv) > 1:
             raise InputError(f"unexpected argument {argv[1]!r}")
         experiment = config_lib.from_config_dict(_CONFIG.value)
-        report = loop.fit(experiment, pathlib.Path(_WORKDIR.value)).report
+        workdir = pathlib.Path(_WORKDIR.value)
+        loop.use_compilation_cache(loop.cache_folder(workdir) / "xla")
+        report = loop.fit(experiment, workdir).report
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -75,8 +75,8 @@ def test_differences_name_what_changes_results_only():
     same = dataclasses.replace(old, run=run)
     plain = config_lib.to_plain
     assert config_lib.differences(plain(old), plain(same)) == []
-    other = dataclasses.replace(old, seed=3, run=dataclasses.replace(run, batch_size=64))
+    other = dataclasses.replace(old, seed=3, run=dataclasses.replace(run, batch_size=32))
     assert config_lib.differences(plain(old), plain(other)) == [
-        "config.run.batch_size: 128 -> 64",
+        "config.run.batch_size: 64 -> 32",
         "config.seed: 0 -> 3",
     ]
