@@ -20,7 +20,7 @@ from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import neighbors
-from socialjepa_jax.alignment.moments import Float64, as_pairs
+from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
 from socialjepa_jax.validate import InputError
 
 EXACT = 4096  # samples up to which all distances are ranked
@@ -79,7 +79,7 @@ def compare(
         tables = [_no_table() if exact else _equal_mass_table(z, n, bins) for z in spaces]
         shares, joint = _pass(spaces, tables, n, ks, 0 if exact else bins, mesh)
         if exact:
-            value = _pearson(*(_average_ranks(_condensed(z, n)) for z in spaces))
+            value = _pearson(*(_average_ranks(pair_distances(z)) for z in (x_ND, y_NE)))
             bound, counts = 0.0, None
         else:
             value, bound = joint_spearman(joint)
@@ -91,6 +91,19 @@ def compare(
 def dsc(x: ArrayLike, y: ArrayLike, *, exact: bool | None = None) -> float:
     """Distance-structure consistency alone: see `Geometry.dsc` and `compare`."""
     return compare(x, y, (), exact=exact).dsc
+
+
+def pair_distances(z: ArrayLike) -> Float64:
+    """Squared distances of all pairs i < j of z [N, D], row by row: float64 [N (N - 1) / 2]."""
+    z_ND = as_latents(z, "z")
+    count = len(z_ND)
+    parts = []
+    with jax.enable_x64(True):
+        padded = neighbors.padded(z_ND, "float64")
+        for rows_B in neighbors.row_blocks(len(padded)):
+            d_BN = np.asarray(_block_distances(padded, rows_B))[rows_B < count, :count]
+            parts.append(d_BN[np.arange(count)[None] > rows_B[rows_B < count, None]])
+    return np.concatenate(parts)
 
 
 def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:
@@ -219,15 +232,6 @@ def _rows(
 @jax.jit
 def _block_distances(z_ND: jax.Array, rows_B: jax.Array) -> jax.Array:
     return neighbors.squared_distances(z_ND[rows_B], z_ND)
-
-
-def _condensed(z_ND: jax.Array, count: int) -> Float64:
-    """Squared distances of all pairs i < j, row by row: [N (N - 1) / 2]."""
-    parts = []
-    for rows_B in neighbors.row_blocks(len(z_ND)):
-        d_BN = np.asarray(_block_distances(z_ND, rows_B))[rows_B < count, :count]
-        parts.append(d_BN[np.arange(count)[None] > rows_B[rows_B < count, None]])
-    return np.concatenate(parts)
 
 
 def _average_ranks(values: Float64) -> Float64:

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import solve
-from socialjepa_jax.alignment.moments import Float64, Moments, as_latents, as_pairs
+from socialjepa_jax.alignment.moments import (
+    Float64,
+    Moments,
+    as_latents,
+    checked_pairs,
+    float64_blocks,
+)
 from socialjepa_jax.alignment.similarity import entropy_rank
 from socialjepa_jax.validate import InputError, in_range, non_negative, one_of, positive
 
@@ -202,7 +208,8 @@ def fit(
     """Fits y ~ W x on training pairs (Algorithm 1, lines 4-6).
 
     Args:
-      x, y: raw latents [N, D] and [N, E] of the same N states, row by row.
+      x, y: raw latents [N, D] and [N, E] of the same N states, row by row; memory-mapped
+        arrays are streamed ("robust" and "auto" read them into memory).
       method: "ridge" (eq. 4; ridge=0 is "lstsq"), "lstsq" (eq. 3, minimum norm by SVD),
         "procrustes" (orthogonal), "reduced_rank" (at most `rank`), "robust" (ridge, refitted
         without the worst `trim` of the pairs until these no longer change).
@@ -222,7 +229,7 @@ def fit(
     Raises:
       InputError: for latents or options that cannot be used.
     """
-    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    x_ND, y_NE = checked_pairs(x, y, "x", "y")
     one_of(METHODS, method=method)
     one_of(("full", "center"), standardize=standardize)
     positive(kappa_max=kappa_max - 1)
@@ -245,7 +252,11 @@ def fit(
 
 
 def choose_ridge(
-    x_ND: Float64, y_NE: Float64, *, groups: ArrayLike | None = None, standardize: str = "full"
+    x_ND: np.ndarray,
+    y_NE: np.ndarray,
+    *,
+    groups: ArrayLike | None = None,
+    standardize: str = "full",
 ) -> float:
     """The lambda with the least held-out error over 10 group folds.
 
@@ -271,15 +282,14 @@ class _Options:
     scale: bool
 
 
-def _fit(x_ND: Float64, y_NE: Float64, options: _Options) -> LinearMap:
+def _fit(x_ND: np.ndarray, y_NE: np.ndarray, options: _Options) -> LinearMap:
     moments = Moments.of(x_ND, y_NE)
     x_scale, y_scale = moments.scales()
     if options.standardize == "center":
         x_scale, y_scale = np.ones_like(x_scale), np.ones_like(y_scale)
     if options.method == "lstsq":
-        x_ND = (x_ND - moments.mean_x) / x_scale
-        y_NE = (y_NE - moments.mean_y) / y_scale
-        w_ED, w_back_DE = solve.lstsq(x_ND, y_NE), solve.lstsq(y_NE, x_ND)
+        w_ED = _least_squares(x_ND, y_NE, moments.mean_x, x_scale, moments.mean_y, y_scale)
+        w_back_DE = _least_squares(y_NE, x_ND, moments.mean_y, y_scale, moments.mean_x, x_scale)
     else:
         scaled = moments.scaled(x_scale, y_scale)
         w_ED, w_back_DE = _solve(scaled, options), _solve(scaled.swapped(), options)
@@ -297,6 +307,22 @@ def _fit(x_ND: Float64, y_NE: Float64, options: _Options) -> LinearMap:
     )
 
 
+def _least_squares(
+    x_ND: np.ndarray,
+    y_NE: np.ndarray,
+    x_mean: Float64,
+    x_scale: Float64,
+    y_mean: Float64,
+    y_scale: Float64,
+) -> Float64:
+    root = solve.triangular(
+        np.concatenate([(x - x_mean) / x_scale, (y - y_mean) / y_scale], axis=1)
+        for x, y in zip(float64_blocks(x_ND), float64_blocks(y_NE))
+    )
+    d = x_ND.shape[1]
+    return solve.lstsq(root[:d, :d], root[:d, d:])
+
+
 def _solve(moments: Moments, options: _Options) -> Float64:
     if options.method == "procrustes":
         scale_by = float(np.trace(moments.xx)) if options.scale else None
@@ -306,7 +332,7 @@ def _solve(moments: Moments, options: _Options) -> Float64:
     return solve.ridge(moments.xx, moments.xy, options.ridge)
 
 
-def _fit_robust(x_ND: Float64, y_NE: Float64, trim: float, options: _Options) -> LinearMap:
+def _fit_robust(x_ND: np.ndarray, y_NE: np.ndarray, trim: float, options: _Options) -> LinearMap:
     keep_N = np.ones(len(x_ND), bool)
     num_keep = max(2, round((1 - trim) * len(x_ND)))
     linear_map = _fit(x_ND, y_NE, options)

@@ -70,14 +70,13 @@ def evaluate(
     Returns:
       The metrics as Python floats.
     """
-    one_of(BACKS, back=back)
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     if len(x_ND) < 4:
         raise InputError(f"an evaluation needs at least 4 test pairs, got {len(x_ND)}")
     x_ND, y_NE = linear_map.standardize_x(x_ND), linear_map.standardize_y(y_NE)
     metrics = {
         **_regression(linear_map, x_ND, y_NE),
-        **_geometry(*_common_space(linear_map, x_ND, y_NE, back), neighbors),
+        **_geometry(*common_space(linear_map, x_ND, y_NE, back), neighbors),
         "procrustes_error": similarity.procrustes_error(x_ND, y_NE),
         "orthogonality": linear_map.orthogonality,
         "kappa": linear_map.kappa,
@@ -106,9 +105,11 @@ def _regression(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> dict[str
     }
 
 
-def _common_space(
+def common_space(
     linear_map: LinearMap, x_ND: Float64, y_NE: Float64, back: str
 ) -> tuple[Float64, Float64]:
+    """Two sets of standardised latents in the space that `back` chooses (see `evaluate`)."""
+    one_of(BACKS, back=back)
     if back == "none":
         return x_ND, y_NE
     if back == "forward":

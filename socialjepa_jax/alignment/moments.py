@@ -8,13 +8,19 @@ Shape suffixes: N paired samples, D features of x, E features of y.
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.validate import InputError, divides
 
 Float64 = NDArray[np.floating[Any]]  # always float64; the linear algebra stubs say no more
 
@@ -22,31 +28,53 @@ Float64 = NDArray[np.floating[Any]]  # always float64; the linear algebra stubs 
 CONSTANT_FEATURE = 1e-12
 
 
-def as_latents(value: ArrayLike, name: str) -> Float64:
-    """Checks a latent matrix and returns it as float64 [N, D].
+BLOCK_ROWS = 8192  # rows that are turned to float64 at once
+
+
+def checked(value: ArrayLike, name: str) -> np.ndarray:
+    """Checks a latent matrix [N, D] block by block, without copying it.
 
     Raises:
       InputError: unless it is a finite two-dimensional array of real numbers; names the first
         bad row and column.
     """
-    array = np.asarray(value)
+    array = np.asanyarray(value)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be samples x features, got shape {array.shape}")
     if not np.can_cast(array.dtype, np.float64, casting="same_kind"):
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise InputError(f"{name} is not finite at row {row}, column {column}")
+    for start, block in zip(range(0, len(array), BLOCK_ROWS), float64_blocks(array)):
+        if not np.isfinite(block).all():
+            row, column = np.argwhere(~np.isfinite(block))[0]
+            raise InputError(f"{name} is not finite at row {start + row}, column {column}")
     return array
 
 
-def as_pairs(x: ArrayLike, y: ArrayLike, name_x: str, name_y: str) -> tuple[Float64, Float64]:
-    """Checks two latent matrices of the same states: float64 [N, D] and [N, E]."""
-    x_ND, y_NE = as_latents(x, name_x), as_latents(y, name_y)
+def checked_pairs(
+    x: ArrayLike, y: ArrayLike, name_x: str, name_y: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Checks two latent matrices of the same states, [N, D] and [N, E]."""
+    x_ND, y_NE = checked(x, name_x), checked(y, name_y)
     if len(x_ND) != len(y_NE):
         raise InputError(f"{name_x} has {len(x_ND)} rows but {name_y} has {len(y_NE)}")
     return x_ND, y_NE
+
+
+def float64_blocks(z_ND: np.ndarray) -> Iterator[Float64]:
+    """The rows of a matrix, which may be memory-mapped, a block at a time as float64."""
+    for start in range(0, len(z_ND), BLOCK_ROWS):
+        yield np.asarray(z_ND[start : start + BLOCK_ROWS]).astype(np.float64, copy=False)
+
+
+def as_latents(value: ArrayLike, name: str) -> Float64:
+    """A checked latent matrix as float64 [N, D], in memory."""
+    return np.asarray(checked(value, name)).astype(np.float64, copy=False)
+
+
+def as_pairs(x: ArrayLike, y: ArrayLike, name_x: str, name_y: str) -> tuple[Float64, Float64]:
+    """Checked latents of the same states as float64 [N, D] and [N, E], in memory."""
+    x_ND, y_NE = checked_pairs(x, y, name_x, name_y)
+    return x_ND.astype(np.float64, copy=False), y_NE.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +95,32 @@ class Moments:
     yy: Float64
 
     @staticmethod
-    def of(x_ND: Float64, y_NE: Float64) -> Moments:
-        """The moments of the rows given: float64 [N, D] and [N, E], N >= 1."""
+    def of(x_ND: np.ndarray, y_NE: np.ndarray) -> Moments:
+        """The moments of all rows, [N, D] and [N, E], N >= 1, streamed in blocks of rows.
+
+        Only a block at a time is in memory as float64, so memory-mapped arrays may be larger
+        than the memory.
+        """
+        blocks = map(Moments._of_block, float64_blocks(x_ND), float64_blocks(y_NE))
+        return functools.reduce(operator.add, blocks)
+
+    @staticmethod
+    def _of_block(x_ND: Float64, y_NE: Float64) -> Moments:
         mean_x, mean_y = x_ND.mean(axis=0), y_NE.mean(axis=0)
         x_ND, y_NE = x_ND - mean_x, y_NE - mean_y
         return Moments(len(x_ND), mean_x, mean_y, x_ND.T @ x_ND, x_ND.T @ y_NE, y_NE.T @ y_NE)
+
+    @staticmethod
+    def sharded(x_ND: ArrayLike, y_NE: ArrayLike, mesh: Mesh) -> Moments:
+        """`of`, with the rows spread over all devices of a mesh and the sums added up by psum.
+
+        N must be a multiple of the number of devices.
+        """
+        divides(mesh.size, rows=len(np.asarray(x_ND)))
+        with jax.enable_x64(True):
+            x, y = (jnp.asarray(np.asarray(z, np.float64)) for z in (x_ND, y_NE))
+            sums = jax.jit(functools.partial(_sharded_sums, mesh=mesh))(x, y)
+            return Moments(len(x), *(np.asarray(value) for value in sums))
 
     def __add__(self, other: Moments) -> Moments:
         """The moments of the union of two disjoint sets of rows."""
@@ -128,6 +177,23 @@ class Moments:
     def swapped(self) -> Moments:
         """The moments of (y, x)."""
         return Moments(self.count, self.mean_y, self.mean_x, self.yy, self.xy.T, self.xx)
+
+
+def _sharded_sums(x_ND: jax.Array, y_NE: jax.Array, mesh: Mesh) -> tuple[jax.Array, ...]:
+    axes = mesh.axis_names
+    rows = PartitionSpec(axes)
+
+    @functools.partial(jax.shard_map, mesh=mesh, in_specs=(rows, rows), out_specs=PartitionSpec())
+    def sums(x_ND: jax.Array, y_NE: jax.Array) -> tuple[jax.Array, ...]:
+        mean_x, mean_y = (jax.lax.pmean(jnp.mean(z, axis=0), axes) for z in (x_ND, y_NE))
+        x_ND, y_NE = x_ND - mean_x[None], y_NE - mean_y[None]
+        products = [
+            jnp.matmul(a.T, b, precision=jax.lax.Precision.HIGHEST)
+            for a, b in ((x_ND, x_ND), (x_ND, y_NE), (y_NE, y_NE))
+        ]
+        return mean_x, mean_y, *(jax.lax.psum(p, axes) for p in products)
+
+    return sums(x_ND, y_NE)
 
 
 def _scale(scatter_D: Float64, mean_D: Float64, count: int) -> Float64:

@@ -5,6 +5,8 @@ Everything is float64 NumPy on d x d moments. Shape suffixes: N samples, D and E
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -60,18 +62,55 @@ def cka_debiased(x: ArrayLike, y: ArrayLike) -> float:
     return _ratio(_hsic1(x_ND, y_NE), _hsic1(x_ND, x_ND), _hsic1(y_NE, y_NE))
 
 
-def procrustes_error(x: ArrayLike, y: ArrayLike) -> float:
-    """2 - 2 ||A^T B||_*, with A and B the centred latents of unit Frobenius norm.
+def cka_minibatch(x: ArrayLike, y: ArrayLike, batch: int) -> float:
+    """Debiased linear CKA with HSIC_1 summed over consecutive batches (Nguyen et al. 2021).
 
-    The squared distance that is left after the best rotation or reflection and scale: 0 for
-    the same shape, 2 for nothing in common.
+    Args:
+      x, y: [N, D] and [N, E].
+      batch: rows of a batch, at least 4; a last, smaller batch is left out.
+    """
+    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    if not 4 <= batch <= len(x_ND):
+        raise InputError(f"batch={batch} must be in [4, {len(x_ND)}]")
+    sums = np.zeros(3)
+    for start in range(0, len(x_ND) - batch + 1, batch):
+        a, b = _centred(x_ND[start : start + batch], y_NE[start : start + batch])
+        sums += [_hsic1(a, b), _hsic1(a, a), _hsic1(b, b)]
+    return _ratio(*sums)
+
+
+def cka_matrix(
+    xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], *, debiased: bool = True
+) -> Float64:
+    """CKA of every space in `xs` (layers of one network) with every one in `ys`: [len, len]."""
+    measure = cka_debiased if debiased else cka
+    return np.asarray([[measure(x, y) for y in ys] for x in xs])
+
+
+def shape_correlation(x: ArrayLike, y: ArrayLike) -> float:
+    """||A^T B||_*, A and B the centred latents of unit Frobenius norm: in [0, 1].
+
+    The normalised Bures similarity of the two Gram matrices, and the cosine of the angle
+    between the two shapes (Williams et al. 2021) after the best rotation or reflection.
     """
     a_ND, b_NE = _centred(x, y)
     norms = np.linalg.norm(a_ND) * np.linalg.norm(b_NE)
     if norms == 0:
         return float("nan")
-    nuclear = np.linalg.svd(a_ND.T @ b_NE, compute_uv=False).sum()
-    return float(max(0.0, 2 - 2 * nuclear / norms))
+    return float(min(1.0, np.linalg.svd(a_ND.T @ b_NE, compute_uv=False).sum() / norms))
+
+
+def procrustes_error(x: ArrayLike, y: ArrayLike) -> float:
+    """2 - 2 ||A^T B||_*, the squared Procrustes distance of two shapes of unit norm.
+
+    0 for the same shape up to rotation, reflection and scale; 2 for nothing in common.
+    """
+    return 2 - 2 * shape_correlation(x, y)
+
+
+def shape_angle(x: ArrayLike, y: ArrayLike) -> float:
+    """The angular shape distance arccos ||A^T B||_* (Williams et al. 2021), radians."""
+    return float(np.arccos(shape_correlation(x, y)))
 
 
 def _centred(x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:

@@ -5,10 +5,12 @@ Shape suffixes: N paired samples, D features of x, E features of y, L ridge stre
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
-from socialjepa_jax.alignment.moments import Float64, Moments
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from socialjepa_jax.alignment.moments import Float64, Moments, as_pairs
 from socialjepa_jax.validate import InputError
 
 # Singular values of X below this fraction of the largest one are rounding, not signal.
@@ -28,11 +30,56 @@ def ridge(xx_DD: Float64, xy_DE: Float64, lam: float) -> Float64:
     return np.linalg.solve(xx_DD + lam * np.eye(len(xx_DD)), xy_DE).T
 
 
-def lstsq(x_ND: Float64, y_NE: Float64) -> Float64:
-    """Minimum-norm least squares, eq. (3), by SVD: W [E, D]; works for N < D and any rank."""
-    u_NR, s_R, v_RD = np.linalg.svd(x_ND, full_matrices=False)
+def lstsq(xx_root_DD: Float64, xy_root_DE: Float64) -> Float64:
+    """Minimum-norm least squares, eq. (3), by SVD: W [E, D]; works for N < D and any rank.
+
+    Args:
+      xx_root_DD, xy_root_DE: R_xx and R_xy of `triangular`, or X and Y themselves.
+    """
+    u_NR, s_R, v_RD = np.linalg.svd(xx_root_DD, full_matrices=False)
     keep = s_R > LSTSQ_CUTOFF * s_R[0]
-    return (y_NE.T @ u_NR[:, keep] / s_R[keep]) @ v_RD[keep]
+    return (xy_root_DE.T @ u_NR[:, keep] / s_R[keep]) @ v_RD[keep]
+
+
+def triangular(blocks: Iterable[Float64]) -> Float64:
+    """The R factor of all rows of a matrix, streamed block by block (TSQR).
+
+    R keeps what the rows say about least squares without squaring the condition number.
+    """
+    root: Float64 | None = None
+    for block in blocks:
+        stacked = block if root is None else np.concatenate([root, block])
+        root = np.asarray(np.linalg.qr(stacked, mode="r"))
+    if root is None:
+        raise InputError("no rows")
+    return root
+
+
+def leave_one_out(x: ArrayLike, y: ArrayLike, lambdas: ArrayLike) -> tuple[Float64, Float64]:
+    """Exact leave-one-out and generalised cross-validation errors of ridge regression.
+
+    No intercept is fitted and standardisation is held fixed: give standardised latents. Rows
+    of one group leak into one another here; `ridge="auto"` of `fit` keeps groups together.
+
+    Args:
+      x, y: standardised latents [N, D] and [N, E].
+      lambdas: [L], all > 0.
+
+    Returns:
+      Two arrays [L]: mean squared error per element when each pair is predicted from all
+      others, and GCV, mean squared residual / (1 - tr H / N)^2.
+    """
+    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    u_NR, s_R, _ = np.linalg.svd(x_ND, full_matrices=False)
+    uy_RE, energy_NR = u_NR.T @ y_NE, u_NR**2
+    errors = []
+    for lam in np.asarray(lambdas, np.float64):
+        shrink_R = s_R**2 / (s_R**2 + lam)
+        residual_NE = y_NE - (u_NR * shrink_R) @ uy_RE
+        kept_N1 = 1 - (energy_NR @ shrink_R)[:, None]
+        loo = np.mean((residual_NE / kept_N1) ** 2)
+        errors.append((loo, np.mean(residual_NE**2) / np.mean(kept_N1) ** 2))
+    return tuple(np.asarray(errors).T)
 
 
 def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
@@ -55,17 +102,16 @@ def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
 
 
 def reduced_rank(xx_DD: Float64, xy_DE: Float64, lam: float, rank: int) -> Float64:
-    """The best W of at most `rank` under the ridge loss (Izenman 1975; Mukherjee & Zhu 2011).
+    """Reduced-rank regression: W [E, D] of at most `rank` (Izenman 1975).
 
-    The ridge fit is projected on the leading principal directions of its own fitted values,
-    augmented by the penalty; a truncated SVD of W is not optimal.
+    The ridge fit is projected on the leading principal directions of its own fitted values.
+    Without a ridge no W of this rank has a smaller error; a truncated SVD of W has a larger one.
     """
-    w_ED = (
-        ridge(xx_DD, xy_DE, lam)
-        if lam > 0
-        else xy_DE.T @ np.linalg.pinv(xx_DD, rcond=LSTSQ_CUTOFF, hermitian=True)
-    )
-    _, u_EE = np.linalg.eigh(w_ED @ xy_DE)  # W (X X^T + lam I) W^T = W X Y^T
+    if lam > 0:
+        w_ED = ridge(xx_DD, xy_DE, lam)
+    else:
+        w_ED = xy_DE.T @ np.linalg.pinv(xx_DD, rcond=LSTSQ_CUTOFF, hermitian=True)
+    _, u_EE = np.linalg.eigh(w_ED @ xx_DD @ w_ED.T)
     lead_EK = u_EE[:, ::-1][:, :rank]
     return lead_EK @ (lead_EK.T @ w_ED)
 

@@ -1,0 +1,110 @@
+"""A fitted map for other programs: safetensors, ONNX and a few lines of NumPy.
+
+All of them apply `forward` (or `backward`) to raw latents as one matrix and one offset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.moments import Float64
+
+Location = str | os.PathLike[str]
+
+NUMPY_SNIPPET = '''"""Applies map.npz to embeddings; needs NumPy only."""
+import numpy as np
+
+m = np.load("map.npz", allow_pickle=False)
+
+
+def forward(x):  # old space -> new space, [N, D] -> [N, E]
+    return (x - m["x_mean"]) / m["x_scale"] @ m["w"].T * m["y_scale"] + m["y_mean"]
+
+
+def backward(y):  # new space -> old space by the reverse regression, [N, E] -> [N, D]
+    return (y - m["y_mean"]) / m["y_scale"] @ m["w_back"].T * m["x_scale"] + m["x_mean"]
+'''
+
+
+def to_safetensors(linear_map: LinearMap, path: Location, *, back: str = "regression") -> None:
+    """Writes float32 `forward.weight` [E, D], `forward.bias` and the same for `backward`.
+
+    The weights are laid out as those of torch.nn.Linear.
+    """
+    tensors = {}
+    affine = {"forward": linear_map.affine(), "backward": linear_map.affine_back(back)}
+    for name, (matrix, offset) in affine.items():
+        tensors[f"{name}.weight"] = np.ascontiguousarray(matrix.T, dtype=np.float32)
+        tensors[f"{name}.bias"] = offset.astype(np.float32)
+    save_file(tensors, path, metadata={"method": linear_map.method})
+
+
+def to_onnx(linear_map: LinearMap, path: Location, *, back: str | None = None) -> None:
+    """Writes an ONNX model (opset 13, float32) with input `x` [N, D] and output `y` [N, E].
+
+    Args:
+      linear_map: the map.
+      path: file to write.
+      back: None for `forward`; else the model applies `backward` of this kind.
+    """
+    affine = linear_map.affine() if back is None else linear_map.affine_back(back)
+    with open(path, "wb") as file:
+        file.write(_model(*affine))
+
+
+# The protobuf wire format of the few messages needed, with field numbers of onnx.proto.
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def _field(number: int, value: int | bytes | str) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _message(fields: Iterable[tuple[int, int | bytes | str]]) -> bytes:
+    return b"".join(_field(number, value) for number, value in fields)
+
+
+def _tensor(name: str, array: Float64) -> bytes:
+    dims = [(1, size) for size in array.shape]
+    return _message([*dims, (2, 1), (8, name), (9, array.astype("<f4").tobytes())])
+
+
+def _value(name: str, features: int) -> bytes:
+    shape = _message([(1, _field(2, "N")), (1, _field(1, features))])
+    return _message([(1, name), (2, _field(1, _message([(1, 1), (2, shape)])))])
+
+
+def _node(operator: str, inputs: tuple[str, str], output: str) -> bytes:
+    return _message([*((1, name) for name in inputs), (2, output), (4, operator)])
+
+
+def _model(matrix_DE: Float64, offset_E: Float64) -> bytes:
+    d, e = matrix_DE.shape
+    graph = _message(
+        [
+            (1, _node("MatMul", ("x", "matrix"), "product")),
+            (1, _node("Add", ("product", "offset"), "y")),
+            (2, "linear_map"),
+            (5, _tensor("matrix", matrix_DE)),
+            (5, _tensor("offset", offset_E)),
+            (11, _value("x", d)),
+            (12, _value("y", e)),
+        ]
+    )
+    opset = _message([(1, ""), (2, 13)])
+    return _message([(1, 8), (2, "socialjepa_jax"), (7, graph), (8, opset)])

@@ -1,0 +1,129 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.distance import cdist, pdist
+
+from socialjepa_jax.alignment import geometry, local, neighbors
+from socialjepa_jax.validate import InputError
+
+
+def spaces(n, d=8, e=5, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return x, x @ rng.normal(size=(d, e)) + noise * rng.normal(size=(n, e))
+
+
+def brute_overlap(x, y, k):
+    sets = []
+    for z in (x, y):
+        d = cdist(z, z)
+        np.fill_diagonal(d, np.inf)
+        sets.append(np.argsort(d, axis=1, kind="stable")[:, :k])
+    return np.mean([len(set(a) & set(b)) / k for a, b in zip(*sets)])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("n", [60, 300])
+def test_agrees_with_scipy(n, exact):
+    x, y = spaces(n)
+    found = geometry.compare(x, y, (1, 10, 50), exact=exact)
+    expected = stats.spearmanr(pdist(x), pdist(y)).statistic
+    np.testing.assert_allclose(found.dsc, expected, atol=1e-9 if exact else 2e-5)
+    assert abs(found.dsc - expected) <= found.dsc_bound + 1e-9
+    for k in (1, 10, 50):
+        np.testing.assert_allclose(found.overlap[k], brute_overlap(x, y, k), atol=1e-6)
+        np.testing.assert_allclose(found.overlap_expected[k], found.overlap[k], atol=1e-6)
+
+
+def test_streamed_histogram_is_accurate_to_a_millionth():
+    x, y = spaces(1500, d=32, e=32)
+    exact = geometry.dsc(x, y, exact=True)
+    found = geometry.compare(x, y, (), exact=False)
+    assert abs(found.dsc - exact) < 1e-6
+    assert abs(found.dsc - exact) <= found.dsc_bound < 5e-3
+    assert found.joint.sum() == 1500 * 1499 // 2
+
+
+def test_eight_devices_give_what_one_gives():
+    x, y = spaces(1100)
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    one = geometry.compare(x, y, (5,), exact=False)
+    many = geometry.compare(x, y, (5,), exact=False, mesh=mesh)
+    np.testing.assert_array_equal(one.joint, many.joint)
+    np.testing.assert_allclose(many.overlap[5], one.overlap[5], rtol=1e-12)
+
+
+def test_order_of_the_samples_does_not_matter():
+    x, y = spaces(200)
+    order = np.random.default_rng(1).permutation(200)
+    a, b = geometry.compare(x, y, (5,)), geometry.compare(x[order], y[order], (5,))
+    np.testing.assert_allclose([a.dsc, a.overlap[5]], [b.dsc, b.overlap[5]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_offsets_of_float32_latents_change_nothing(offset):
+    x, y = spaces(120)
+    grid = 2.0**-3  # keeps x + offset exact in float32
+    x, y = np.round(x / grid) * grid, np.round(y / grid) * grid
+    moved = geometry.compare((x + offset).astype(np.float32), y.astype(np.float32), (10,))
+    still = geometry.compare(x, y, (10,))
+    assert moved.dsc == pytest.approx(still.dsc, abs=1e-9)
+    assert moved.overlap_expected[10] == pytest.approx(still.overlap_expected[10], abs=1e-12)
+
+
+def test_expected_overlap_is_the_mean_over_random_tie_breaking():
+    rng = np.random.default_rng(2)
+    x, y = rng.integers(0, 3, (2, 40, 2)).astype(float)
+    found = geometry.compare(x, y, (3,)).overlap_expected[3]
+    shares = []
+    for _ in range(3000):
+        jitter = [z + 1e-6 * rng.normal(size=z.shape) for z in (x, y)]
+        d = [cdist(z, z).astype(float) for z in (x, y)]
+        sets = []
+        for dz in d:
+            np.fill_diagonal(dz, np.inf)
+            key = dz + 1e-9 * rng.random(dz.shape)
+            sets.append(np.argpartition(key, 3, axis=1)[:, :3])
+        shares.append(np.mean(sets[0][:, :, None] == sets[1][:, None, :]) * 3)
+    del jitter
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert abs(found - np.mean(shares)) < 4 * error
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize(("n", "k"), [(128, 5), (2048, 5), (2048, 51)])
+def test_nearest_is_exact_with_ties_to_the_lowest_index(dtype, n, k):
+    rng = np.random.default_rng(3)
+    for d in (rng.random((16, n)), rng.integers(0, 40, (16, n)).astype(float)):
+        with jax.enable_x64(True):
+            values, index = neighbors.nearest(jnp.asarray(d, dtype), k)
+        expected = np.argsort(d.astype(dtype), axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(index, expected)
+        np.testing.assert_array_equal(values, np.take_along_axis(d.astype(dtype), expected, 1))
+
+
+def test_float32_ties_do_not_hide_float64_order():
+    """Values that float32 cannot tell apart are still put in order."""
+    rng = np.random.default_rng(4)
+    d = 1 + 1e-10 * rng.permutation(512).astype(float)[None].repeat(8, 0)
+    with jax.enable_x64(True):
+        _, index = neighbors.nearest(jnp.asarray(d), 7)
+    np.testing.assert_array_equal(index, np.argsort(d, axis=1)[:, :7])
+
+
+def test_constant_and_tiny_spaces():
+    x, _ = spaces(10)
+    assert np.isnan(geometry.dsc(x, np.ones((10, 2)), exact=True))
+    assert np.isnan(geometry.dsc(x, np.ones((10, 2)), exact=False))
+    assert geometry.compare(x, x, (1, 9, 10)).overlap == {1: 1.0, 9: 1.0}
+    with pytest.raises(InputError, match="at least 3 samples"):
+        geometry.dsc(x[:2], x[:2])
+
+
+def test_neighbour_lists_match_brute_force():
+    x, _ = spaces(300)
+    d = cdist(x, x)
+    np.fill_diagonal(d, np.inf)
+    np.testing.assert_array_equal(local.nearest_neighbors(x, 4), np.argsort(d, axis=1)[:, :4])

@@ -1,0 +1,61 @@
+import functools
+import operator
+
+import jax
+import numpy as np
+import pytest
+
+from socialjepa_jax import alignment
+from socialjepa_jax.alignment import moments as moments_module
+from socialjepa_jax.alignment.moments import Moments
+from socialjepa_jax.validate import InputError
+
+NAMES = ("count", "mean_x", "mean_y", "xx", "xy", "yy")
+
+
+def data(n=120, offset=50.0):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 4)) + offset, rng.normal(size=(n, 3)) - offset
+
+
+def assert_same(a, b, rtol=1e-10):
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=1e-8)
+
+
+def test_they_are_means_and_centred_sums():
+    x, y = data()
+    found = Moments.of(x, y)
+    np.testing.assert_allclose(found.xy, (x - x.mean(0)).T @ (y - y.mean(0)))
+    np.testing.assert_allclose(found.scales()[0], x.std(0))
+    about = found.about(np.zeros(4), np.ones(3))
+    np.testing.assert_allclose(about.xx, x.T @ x)
+    np.testing.assert_allclose(about.yy, (y - 1).T @ (y - 1))
+
+
+def test_parts_add_up_and_can_be_taken_away():
+    x, y = data()
+    parts = [Moments.of(x[s], y[s]) for s in (slice(0, 1), slice(1, 50), slice(50, 120))]
+    total = functools.reduce(operator.add, parts)
+    assert_same(total, Moments.of(x, y))
+    assert_same(total - parts[2], Moments.of(x[:50], y[:50]))
+
+
+def test_streaming_a_memory_mapped_file_is_the_same(tmp_path, monkeypatch):
+    x, y = data()
+    monkeypatch.setattr(moments_module, "BLOCK_ROWS", 7)
+    np.save(tmp_path / "x.npy", x.astype(np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    streamed = {m: alignment.fit(mapped, y, method=m) for m in ("ridge", "lstsq")}
+    monkeypatch.undo()
+    for method, linear_map in streamed.items():
+        whole = alignment.fit(x.astype(np.float32), y, method=method)
+        np.testing.assert_allclose(linear_map.w, whole.w, rtol=1e-8, atol=1e-10)
+
+
+def test_eight_devices_give_what_one_gives():
+    x, y = data(n=160)
+    mesh = jax.make_mesh((4, 2), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    assert_same(Moments.sharded(x, y, mesh), Moments.of(x, y))
+    with pytest.raises(InputError, match="rows=159"):
+        Moments.sharded(x[1:], y[1:], mesh)
