@@ -1,0 +1,168 @@
+"""Speed of sweeps of small runs, beside a plain PyTorch loop of the same model.
+
+    taskset -c 0 python -m experiments.bench_sweep [--agents=1,9] [--seconds=8] [--out=FILE.json]
+
+The identifiability paper's 2-D run: 5-layer MLP of width 256, 256 pairs, 256 slices x 17 knots,
+AdamW, pairs drawn at every step. Reported are runs x steps per second: of process CPU time on one
+thread on CPUs, of wall time on accelerators. Only ratios within one call mean much. PyTorch
+(`pip install socialjepa_jax[bench]`) is optional. Cost: about three minutes on one core with it.
+"""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import math
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from socialjepa_jax.data.latents import LatentWorld, stack
+from socialjepa_jax.identifiability import sweep
+from socialjepa_jax.identifiability.mixings import Spiral
+from socialjepa_jax.identifiability.processes import OrnsteinUhlenbeck
+from socialjepa_jax.models.mlp import MLPConfig
+from socialjepa_jax.objectives.pairs import Pairs
+
+RHO, WEIGHT, BATCH, SLICES, HIDDEN, LAYERS = 0.95, 1e-3, 256, 256, 256, 5
+GRID_RUNS, GRID_STEPS = 189, 20_000
+TARGETS = {"torch eager": 8.0, "torch compile": 1.7}
+
+
+def rate(advance: Callable[[], int], seconds: float) -> float:
+    """Run-steps per second of the best of three stretches, after one call to warm up."""
+    clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
+    advance()
+    rates = []
+    for _ in range(3):
+        begin, done = clock(), 0
+        while clock() - begin < seconds / 3:
+            done += advance()
+        rates.append(done / (clock() - begin))
+    return max(rates)
+
+
+def jax_runs(num_agents: int, steps_per_call: int, agent_map: str) -> Callable[[], int]:
+    """A call that advances all agents and returns the run-steps it did."""
+    preset, process = sweep.PRESETS["code"], OrnsteinUhlenbeck(2)
+    world = LatentWorld(process, Spiral(), preset.noised)
+    trainer = sweep.make_trainer(
+        world,
+        Pairs(MLPConfig(hidden=HIDDEN, layers=LAYERS), num_slices=SLICES),
+        sweep.published_optimizer(preset),
+        num_agents,
+        steps=GRID_STEPS,
+        batch_size=BATCH,
+        steps_per_call=steps_per_call,
+        agent_map=agent_map,
+        devices=jax.devices()[:1],
+    )
+    worlds: Any = stack([world.params(process.params(RHO), k) for k in range(num_agents)])
+    hparams = sweep.make_hparams(range(num_agents), steps=GRID_STEPS, weight=WEIGHT)
+    state = trainer.init(hparams)
+
+    def advance() -> int:
+        nonlocal state
+        state, metrics = trainer.step(state, worlds, hparams)
+        jax.block_until_ready(metrics)
+        return num_agents * steps_per_call
+
+    return advance
+
+
+def torch_run(compiled: bool) -> Callable[[], int] | None:
+    """The same step in PyTorch, one run at a time; None without torch."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    widths = [2, *[HIDDEN] * (LAYERS - 1), 2]
+    layers: list[Any] = []
+    for i in range(LAYERS):
+        layers += [torch.nn.Linear(widths[i], widths[i + 1]), torch.nn.GELU()]
+    model = torch.nn.Sequential(*layers[:-1])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
+    knots = torch.linspace(0, 3, 17)
+    target = torch.exp(-0.5 * knots**2)
+    weights = torch.full((17,), 2 * 3 / 16)
+    weights[[0, -1]] = 3 / 16
+    weights = weights * target
+
+    def loss_of(x: Any, directions: Any) -> Any:
+        h = model(x.reshape(-1, 2))
+        angle = (h @ directions)[..., None] * knots
+        error = (angle.cos().mean(0) - target) ** 2 + angle.sin().mean(0) ** 2
+        sigreg = (error @ weights).mean() * len(h)
+        views = h.reshape(2, -1, 2)
+        align = ((views.mean(0) - views) ** 2).mean()
+        return WEIGHT * sigreg + (1 - WEIGHT) * align
+
+    loss = torch.compile(loss_of) if compiled else loss_of
+
+    def advance() -> int:
+        z = torch.randn(BATCH, 2)
+        noise = math.sqrt(1 - RHO**2) * torch.randn(2, BATCH, 2)
+        views = RHO * z + noise
+        angle = math.pi * views.norm(dim=-1)
+        cos, sin = angle.cos(), angle.sin()
+        x = torch.stack(
+            [cos * views[..., 0] - sin * views[..., 1], sin * views[..., 0] + cos * views[..., 1]],
+            -1,
+        )
+        directions = torch.randn(2, SLICES)
+        optimizer.zero_grad()
+        loss(x, directions / directions.norm(dim=0)).backward()
+        optimizer.step()
+        return 1
+
+    return advance
+
+
+def measure(agents: list[int], seconds: float) -> dict[str, float]:
+    """All rates by name."""
+    on_cpu = jax.default_backend() == "cpu"
+    names = {f"jax scan, {n} agents": (n, 20 if on_cpu else 200, "auto") for n in agents}
+    names["jax jit per step"] = (1, 1, "map")
+    if on_cpu:
+        names["jax scan, vmap(9)"] = (9, 20, "vmap")
+    found = {name: rate(jax_runs(*how), seconds) for name, how in names.items()}
+    for name, compiled in (("torch eager", False), ("torch compile", True)):
+        advance = torch_run(compiled)
+        if advance is not None:
+            found[name] = rate(advance, seconds)
+    return found
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Speed of sweeps of small runs.")
+    parser.add_argument("--agents", default="1,9", help="Numbers of agents, comma separated.")
+    parser.add_argument("--seconds", type=float, default=8.0, help="Per measurement.")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file.")
+    args = parser.parse_args()
+    agents = [int(n) for n in args.agents.split(",")]
+    found = measure(agents, args.seconds)
+    best = max(found[f"jax scan, {n} agents"] for n in agents)
+    ratios = {name: best / found[name] for name in TARGETS if name in found}
+    hours = GRID_RUNS * GRID_STEPS / best / 3600
+    for name, value in found.items():
+        print(f"{name:24s} {value:8.1f} run-steps / s")
+    for name, ratio in ratios.items():
+        met = "met" if ratio >= TARGETS[name] else "missed"
+        print(f"over {name}: {ratio:.1f} (target {TARGETS[name]}: {met})")
+    print(f"grid of {GRID_RUNS} runs x {GRID_STEPS} steps: {hours:.1f} h on this core or device")
+    if args.out:
+        result = {"rates": found, "ratios": ratios, "targets": TARGETS, "grid_hours": hours}
+        args.out.write_text(json.dumps(result | {"device": str(jax.devices()[0])}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

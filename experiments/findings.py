@@ -1,0 +1,143 @@
+"""What an experiment leaves behind: claims beside the paper's numbers, figures, tables, rows."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from socialjepa_jax import loop
+from socialjepa_jax.checkpoint import write_json
+from socialjepa_jax.report import html, style
+from socialjepa_jax.report.tables import Column, Row, Table, to_html
+
+Rows = list[dict[str, Any]]  # one dictionary of plain values a run
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper (or of theory) beside what was measured.
+
+    Attributes:
+        id: short name.
+        paper: the printed number, or the statement.
+        ours: the measured number.
+        agrees: the verdict.
+        note: one sentence that says agrees or differs, and why.
+        std: spread of `ours` over seeds, if there are several.
+    """
+
+    id: str
+    paper: float | str
+    ours: float
+    agrees: bool
+    note: str
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with what it shows in words, and its caption."""
+
+    figure: Figure
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one experiment.
+
+    Attributes:
+        title: one line.
+        claims: verdicts.
+        pictures: by the end of their file name; "" is the experiment's own.
+        tables: shown on the page.
+        rows: every run with its settings and metrics.
+        settings: budget and what else a caption must say.
+    """
+
+    title: str
+    claims: Sequence[Claim]
+    pictures: Mapping[str, Picture]
+    rows: Rows
+    tables: Sequence[Table] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> html.Html:
+    """Writes NAME.json and NAME*.png and returns the experiment's section of the page."""
+    write_json(
+        out / f"{name}.json",
+        {
+            "name": name,
+            "title": finding.title,
+            "scale": scale,
+            "environment": loop.versions(),
+            "settings": dict(finding.settings),
+            "claims": [asdict(claim) for claim in finding.claims],
+            "rows": finding.rows,
+        },
+    )
+    shown = []
+    for end, picture in finding.pictures.items():
+        data = style.png(picture.figure, 150)
+        (out / f"{name}{'_' * bool(end)}{end}.png").write_bytes(data)
+        where = f" Scale {scale}: {_described(finding.settings)}."
+        shown.append(html.picture(data, picture.alt, picture.caption + where, full=True))
+    return html.join(
+        claims_table(finding.claims), html.pictures(*shown), *map(to_html, finding.tables)
+    )
+
+
+def _described(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items())
+
+
+def claims_table(claims: Sequence[Claim]) -> html.Html:
+    """Paper, ours and the verdict's sentence, one row a claim."""
+    columns = (
+        Column("paper", "paper", digits=4),
+        Column("ours", "ours", digits=4),
+        Column("std", "± seeds", digits=4),
+        Column("verdict", "verdict"),
+    )
+    rows = [
+        Row(
+            claim.id,
+            {
+                "paper": claim.paper,
+                "ours": claim.ours,
+                "std": claim.std,
+                "verdict": "agrees" if claim.agrees else "differs",
+            },
+            ranked=False,
+            note=claim.note,
+        )
+        for claim in claims
+    ]
+    return to_html(Table(columns, rows, corner="claim"))
+
+
+def select(rows: Rows, **where: Any) -> Rows:
+    """The rows whose columns have the given values."""
+    return [row for row in rows if all(row.get(k) == v for k, v in where.items())]
+
+
+def mean(rows: Rows, column: str, **where: Any) -> float:
+    """Mean of a column over the selected rows; NaN without any."""
+    values = [row[column] for row in select(rows, **where)]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def spread(rows: Rows, column: str, **where: Any) -> float:
+    """Standard deviation of a column over the selected rows (of seeds)."""
+    values = [row[column] for row in select(rows, **where)]
+    return float(np.std(values)) if values else float("nan")
+
+
+def distinct(rows: Rows, column: str) -> list[Any]:
+    """The values of a column in order of appearance."""
+    return list(dict.fromkeys(row[column] for row in rows if column in row))
