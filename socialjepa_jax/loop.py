@@ -10,7 +10,6 @@ import json
 import pathlib
 import platform
 import tempfile
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -167,11 +166,10 @@ def _train(
             if interruption.requested:
                 checkpoints.wait()
                 raise Interrupted(f"saved step {step} of {run.steps}; the same command goes on")
-            begin = time.monotonic()
             state, metrics = trainer.step(state, data, hparams)
             step += run.steps_per_call
             if step % run.log_every == 0 or step == run.steps:
-                _log(writer, step, jax.device_get(metrics), begin, experiment)
+                _log(writer, step, jax.device_get(metrics), experiment)
         checkpoints.wait()
     assert latents is not None
     return state, latents
@@ -181,12 +179,10 @@ def _log(
     writer: Writer,
     step: int,
     metrics: Mapping[str, np.ndarray],
-    begin: float,
     experiment: Experiment,
 ) -> None:
     """Writes the metrics of the last call; raises `Stopped` if a loss is not finite."""
     run, num_agents = experiment.run, len(experiment.agents.seeds)
-    rate = num_agents * run.steps_per_call * run.batch_size / (time.monotonic() - begin)
     scalars = {
         f"agent_{k}/{name}": float(values[k, -1])
         for k in range(num_agents)
@@ -194,9 +190,10 @@ def _log(
         if name != "learning_rate"
     }
     scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
-    writer.write(step, "train", {**scalars, "images_per_s": round(rate, 1)})
+    scalars["images_per_s"] = round(num_agents * run.batch_size * writer.steps_per_second(step), 1)
+    writer.write(step, "train", scalars)
     losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
-    writer.progress(step, rate, losses)
+    writer.progress(step, scalars["images_per_s"], losses)
     if not np.isfinite(metrics["loss"]).all():
         raise Stopped(
             f"the loss is not finite between steps {step - run.steps_per_call} and {step}; "

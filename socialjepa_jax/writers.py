@@ -48,6 +48,7 @@ class Writer:
         self._events = EventFileWriter(str(workdir / "tensorboard"))
         self._start_step, self._total_steps = start_step, total_steps
         self._start = time.monotonic()
+        self._mark = (start_step, self._start)
 
     def __enter__(self) -> "Writer":
         return self
@@ -60,6 +61,15 @@ class Writer:
     ) -> None:
         self._file.close()
         self._events.close()
+
+    def steps_per_second(self, step: int) -> float:
+        """Speed since the last call: steps over wall time, evaluations and saves included.
+
+        Calls are dispatched without waiting, so the time of a single one says nothing.
+        """
+        (last_step, last_time), now = self._mark, time.monotonic()
+        self._mark = (step, now)
+        return (step - last_step) / max(now - last_time, 1e-9)
 
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
         """Appends one line; `kind` is "train" or "eval"."""
