@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
@@ -41,7 +41,8 @@ def to_safetensors(linear_map: LinearMap, path: Location, *, back: str = "regres
     for name, (matrix, offset) in affine.items():
         tensors[f"{name}.weight"] = np.ascontiguousarray(matrix.T, dtype=np.float32)
         tensors[f"{name}.bias"] = offset.astype(np.float32)
-    save_file(tensors, path, metadata={"method": linear_map.method})
+    with open(path, "wb") as file:
+        file.write(save(tensors, metadata={"method": linear_map.method}))
 
 
 def to_onnx(linear_map: LinearMap, path: Location, *, back: str | None = None) -> None:

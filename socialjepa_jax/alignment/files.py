@@ -107,10 +107,11 @@ def _read_npy(path: Path, key: str | None) -> np.ndarray:
     with path.open("rb") as file:
         shape, fortran, dtype, offset = _npy_header(file, str(path))
     _check_size(path, offset, shape, dtype, path.stat().st_size)
-    order = "F" if fortran else "C"
     if 0 in shape:
         return np.zeros(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
+    if fortran:
+        return np.memmap(path, dtype, "r", offset, shape, order="F")
+    return np.memmap(path, dtype, "r", offset, shape)
 
 
 def _npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
@@ -160,7 +161,7 @@ def _read_npz(path: Path, key: str | None) -> np.ndarray:
 def _choose(path: Path, key: str | None, names: Sequence[str]) -> str:
     if key is None and len(names) == 1:
         return names[0]
-    if key not in names:
+    if key is None or key not in names:
         wanted = "choose one with --key" if key is None else f"there is no {key!r}"
         raise InputError(f"{path}: {wanted}; it holds {', '.join(sorted(names)) or 'nothing'}")
     return key

@@ -1,0 +1,45 @@
+"""Whether a query lies where the map was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from socialjepa_jax.alignment.moments import Float64, as_latents
+
+_SHRINKAGE = 0.05  # of the covariance towards its mean variance
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty:
+    """Mahalanobis distance to the training latents, read as a percentile of theirs.
+
+    Attributes:
+      mean: [D].
+      whitening: [D, D], z -> (z - mean) @ whitening has unit variance in every direction.
+      distances: sorted distances of the training rows.
+    """
+
+    mean: Float64
+    whitening: Float64
+    distances: Float64
+
+    def score(self, z: ArrayLike) -> Float64:
+        """Share of training rows that lie nearer to the mean, [N]; about 1 far outside."""
+        distances_N = np.linalg.norm((as_latents(z, "z") - self.mean) @ self.whitening, axis=1)
+        return np.searchsorted(self.distances, distances_N) / len(self.distances)
+
+
+def fit_novelty(z: ArrayLike) -> Novelty:
+    """Describes the training latents z [N, D] by their mean and shrunk covariance."""
+    z_ND = as_latents(z, "z")
+    mean_D = z_ND.mean(axis=0)
+    covariance_DD = np.atleast_2d(np.cov(z_ND.T, bias=True))
+    variance_D, axes_DD = np.linalg.eigh(covariance_DD)
+    floor = max(float(variance_D.mean()), np.finfo(np.float64).tiny)
+    variance_D = (1 - _SHRINKAGE) * np.maximum(variance_D, 0) + _SHRINKAGE * floor
+    whitening_DD = axes_DD / np.sqrt(variance_D)
+    distances = np.sort(np.linalg.norm((z_ND - mean_D) @ whitening_DD, axis=1))
+    return Novelty(mean_D, whitening_DD, distances)
