@@ -42,11 +42,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
                 for seed in range(budget.seeds)
             ]
             objective = id_runs.learner(budget, loss, outputs=outputs)
-            measured = id_runs.study(world, objective, runs, budget)
-            rows += [
-                {k: v for k, v in m.row.items() if not k.startswith(("slack", "procrustes"))}
-                for m in measured
-            ]
+            rows += [m.row for m in id_runs.study(world, objective, runs, budget)]
     return Finding(
         "Encoder dimension below and above the true one",
         _claims(rows),

@@ -39,8 +39,8 @@ def run(scale: str, out: pathlib.Path) -> Finding:
             for share in SHARES[scale]
             for seed in range(budget.seeds)
         ]
-        measured = id_runs.study(world, id_runs.learner(budget, loss), runs, budget)
-        rows += [{k: v for k, v in m.row.items() if not k.startswith("slack")} for m in measured]
+        objective = id_runs.learner(budget, loss)
+        rows += [m.row for m in id_runs.study(world, objective, runs, budget)]
     shares = findings.distinct(rows, "share")
     curves = [
         figures.Line(

@@ -14,6 +14,7 @@ from experiments.findings import Finding, Rows
 from socialjepa_jax.data.latents import LatentWorld, stack
 from socialjepa_jax.identifiability import metrics, sweep
 from socialjepa_jax.identifiability.mixings import Mixing, Parabola, RealNVP, Sinusoid, Spiral
+from socialjepa_jax.identifiability.processes import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability.sweep import Outcome, Preset
 from socialjepa_jax.models.coupling import CouplingConfig
 from socialjepa_jax.models.mlp import MLPConfig
@@ -153,11 +154,26 @@ def study(
         row = {"rho": run.rho, "seed": run.seed, "lambda": run.weight, **run.labels}
         row |= outcome.metrics(run.rho)
         row |= {name: float(curve[k, -1]) for name, curve in trained.curves.items()}
-        if outcome.h.shape == outcome.z.shape:
-            slack, error = metrics.bound_slack(outcome.z, outcome.h, outcome.h_prime, run.rho)
-            row |= {"slack": slack, "slack_std": error}
+        if type(world.process) is OrnsteinUhlenbeck:
+            row |= _theory(outcome, run.rho)
         measured.append(Measured(row, outcome, _encoder(objective, trained.state, k)))
     return measured
+
+
+def _theory(outcome: Outcome, rho: float) -> dict[str, float]:
+    """A Gaussian world: the slack of the bound, recovered dynamics, variance by Hermite degree."""
+    found: dict[str, float] = {}
+    if outcome.h.shape != outcome.z.shape:
+        return found
+    slack, error = metrics.bound_slack(outcome.z, outcome.h, outcome.h_prime, rho)
+    dynamics = metrics.recovered_dynamics(outcome.h, outcome.h_prime, rho)
+    found |= {"slack": slack, "slack_std": error}
+    found |= {k: float(v) for k, v in dynamics.items() if k.endswith("error")}
+    if outcome.z.shape[1] == 2:
+        energy = metrics.hermite_spectrum(outcome.z, outcome.h, 5).sum(0)[1:]
+        total = np.var(outcome.h, axis=0).sum()
+        found |= {f"degree_{d}": float(e / total) for d, e in enumerate(energy, 1)}
+    return found
 
 
 def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[np.ndarray], np.ndarray]:
