@@ -64,26 +64,26 @@ def _powers(half_angle: jax.Array, span: int) -> tuple[list[Phase], Phase]:
 
 def trigonometric_sums(half_angle_NM: jax.Array, num_frequencies: int) -> Phase:
     """Sums over samples of cos(2 k x) and sin(2 k x) for k = 1 ... K: two arrays [..., K, M]."""
-    span = _span(num_frequencies)
-    powers, (pivot_cos, pivot_sin) = _powers(half_angle_NM, span)
+    powers, (pivot_cos, pivot_sin) = _powers(half_angle_NM, _span(num_frequencies))
 
-    def total(x_NM: jax.Array) -> jax.Array:
-        return jnp.sum(x_NM, axis=-2)
+    def totals(*terms: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.sum(x, axis=-2, keepdims=True) for x in terms], axis=-2)
 
-    cosines = {k: total(c) for k, (c, _) in enumerate(powers, start=1)}
-    sines = {k: total(s) for k, (_, s) in enumerate(powers, start=1)}
-    pivot = 2 * span + 1
-    cosines[pivot], sines[pivot] = total(pivot_cos), total(pivot_sin)
-    for k, (c, s) in enumerate(powers, start=1):
-        cc, ss = total(pivot_cos * c), total(pivot_sin * s)
-        sc, cs = total(pivot_sin * c), total(pivot_cos * s)
-        cosines[pivot + k], cosines[pivot - k] = cc - ss, cc + ss
-        sines[pivot + k], sines[pivot - k] = sc + cs, sc - cs
-    frequencies = range(1, num_frequencies + 1)
-    return (
-        jnp.stack([cosines[k] for k in frequencies], axis=-2),
-        jnp.stack([sines[k] for k in frequencies], axis=-2),
+    def in_order(low: jax.Array, down: jax.Array, pivot: jax.Array, up: jax.Array) -> jax.Array:
+        rows = jnp.concatenate([low, jnp.flip(down, axis=-2), pivot, up], axis=-2)
+        return rows[..., :num_frequencies, :]
+
+    cc, ss = (
+        totals(*(pivot_cos * c for c, _ in powers)),
+        totals(*(pivot_sin * s for _, s in powers)),
     )
+    sc, cs = (
+        totals(*(pivot_sin * c for c, _ in powers)),
+        totals(*(pivot_cos * s for _, s in powers)),
+    )
+    cosines = in_order(totals(*(c for c, _ in powers)), cc + ss, totals(pivot_cos), cc - ss)
+    sines = in_order(totals(*(s for _, s in powers)), sc - cs, totals(pivot_sin), sc + cs)
+    return cosines, sines
 
 
 def trigonometric_polynomial(

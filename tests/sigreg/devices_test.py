@@ -25,12 +25,14 @@ def sharded(function, num_devices, out_specs):
 
 
 debiased = partial(epps_pulley, debiased=True)
+nightly = partial(pytest.param, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(
     ("num_devices", "statistic", "grad_inside"),
     [(num, epps_pulley, True) for num in (1, 2, 4, 8)]
-    + [(4, epps_pulley, False), (4, debiased, True), (4, reference, True), (4, reference, False)],
+    + [(4, epps_pulley, False), (4, debiased, True), (4, reference, True)]
+    + [nightly(4, reference, False), nightly(8, debiased, False)],
 )
 def test_value_and_gradient_do_not_depend_on_the_number_of_devices(
     num_devices, statistic, grad_inside
@@ -48,7 +50,7 @@ def test_value_and_gradient_do_not_depend_on_the_number_of_devices(
     np.testing.assert_allclose(grad, expected_grad, atol=1e-5 * np.abs(expected_grad).max(), rtol=0)
 
 
-@pytest.mark.parametrize("num_devices", [1, 4])
+@pytest.mark.parametrize("num_devices", [nightly(1), 4])
 def test_gradient_of_replicated_parameters(num_devices):
     weights = jnp.asarray(np.random.default_rng(1).normal(size=(12, 12)), jnp.float32)
 
