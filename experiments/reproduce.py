@@ -35,6 +35,7 @@ NAMES = (
     "id_oracle",
     "id_social",
     "id_planning",
+    "id_sfa",
 )
 """Every experiment, in the order of the report; each is the module of that name in this package."""
 
