@@ -17,7 +17,7 @@ def enlarge(params):
 
 def test_prediction_at_a_patch_is_the_mlp_of_latent_plus_position():
     head = functional(lambda rngs: MlpPredictor(ENCODER, 24, rngs))
-    params = enlarge(head.init(jax.random.key(0)))
+    params = enlarge(jax.jit(head.init)(jax.random.key(0)))
     latent = jax.random.normal(jax.random.key(1), (3, 16))
     out = head.apply(params, latent, method="at_patches")
     assert out.shape == (3, 16, 16)

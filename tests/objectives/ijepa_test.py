@@ -101,7 +101,7 @@ def test_agents_under_vmap_and_map_are_each_their_own():
     run, *_ = on_one_device("mlp_patch")
     objective = KINDS["mlp_patch"]
     keys = jax.random.split(jax.random.key(3), 2)
-    params, aux = jax.lax.map(objective.init, keys)
+    params, aux = jax.jit(lambda keys: jax.lax.map(objective.init, keys))(keys)
     first, second = params["encoder"]["patch"]["kernel"]
     assert jnp.abs(first - second).max() > 0.01
     batches = jax.tree.map(lambda *x: jnp.stack(x), batch(), batch(1))
@@ -136,14 +136,20 @@ def test_predictions_by_patch_equal_predictions_by_slot():
     """The weights of mlp_patch are the numbers of slots: the mean over slots, written apart."""
     _, params, aux, (loss, *_) = on_one_device("mlp_patch")
     objective = KINDS["mlp_patch"]
-    masks = objective.sampler(jax.random.key(2), batch()["index"])
-    images = batch()["image"]
-    latent = objective.encoder.apply(params["encoder"], images, masks.context_BK)[0]
-    predicted = np.asarray(objective.head.apply(params["predictor"], latent, method="at_patches"))
-    target = np.asarray(objective.encoder.apply(aux["target"], images)[1]["tokens"], np.float64)
+
+    @jax.jit
+    def parts():
+        masks = objective.sampler(jax.random.key(2), batch()["index"])
+        encode = objective.encoder.apply
+        latent = encode(params["encoder"], batch()["image"], masks.context_BK)[0]
+        predicted = objective.head.apply(params["predictor"], latent, method="at_patches")
+        return predicted, encode(aux["target"], batch()["image"])[1]["tokens"], masks.targets_BMS
+
+    predicted, target, targets_BMS = jax.tree.map(np.asarray, parts())
+    target = target.astype(np.float64)
     target = target - target.mean(-1, keepdims=True)
     target /= np.sqrt(target.var(-1, keepdims=True) + 1e-5)
-    slots = np.asarray(masks.targets_BMS).reshape(BATCH, -1, 1)
+    slots = targets_BMS.reshape(BATCH, -1, 1)
     error = np.take_along_axis(predicted, slots, 1) - np.take_along_axis(target, slots, 1)
     np.testing.assert_allclose(loss, np.square(error).mean(), rtol=1e-5)
 
@@ -199,7 +205,7 @@ def test_bfloat16_is_close_to_float32(name):
 
 
 def test_registry_and_official_preset():
-    assert OBJECTIVES == {"ijepa": IJepa}
+    assert OBJECTIVES["ijepa"] is IJepa
     official = KINDS["official"]
     assert official.masks == MaskConfig(variable=True) and official.predictor_heads == 2
     assert (official.ema, official.error, official.target_norm) == (
