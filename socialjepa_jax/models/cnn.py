@@ -1,23 +1,17 @@
 """The small convolutional encoder of the Reacher experiments (identifiability paper's code).
 
 Shape key: B batch, H height, W width, C channels, D features.
-
-Batch normalisation has no state here: the statistics are given or computed, and returned, so that
-the caller decides what to carry between steps and over which devices a batch extends.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 
 from socialjepa_jax import validate
+from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear
 from socialjepa_jax.models.transformer import gelu
-
-Statistics = dict[str, tuple[jax.Array, jax.Array]]  # layer name -> (mean [C], variance [C])
 
 
 @dataclass(frozen=True)
@@ -70,25 +64,6 @@ class Conv(nnx.Module):
         return y_BHWC + self.bias[...][None, None, None]
 
 
-class BatchNorm(nnx.Module):
-    """Normalises every channel over batch and space, then scales and shifts it."""
-
-    def __init__(self, channels: int, eps: float = 1e-5) -> None:
-        self.scale = nnx.Param(jnp.ones(channels))
-        self.bias = nnx.Param(jnp.zeros(channels))
-        self.eps = eps
-
-    def __call__(self, x: jax.Array, mean_C: jax.Array, var_C: jax.Array) -> jax.Array:
-        """[..., C] -> [..., C] with the given statistics."""
-        gain_C = self.scale[...] * jax.lax.rsqrt(var_C + self.eps)
-        shape = (1,) * (x.ndim - 1) + (-1,)
-        return x * gain_C.reshape(shape) + (self.bias[...] - mean_C * gain_C).reshape(shape)
-
-
-def _local_mean(x: jax.Array) -> jax.Array:
-    return x.mean(0)
-
-
 class CNN(nnx.Module):
     """Conv-BN-GELU blocks, average pooling over what is left, Linear-BN-GELU, Linear."""
 
@@ -106,7 +81,7 @@ class CNN(nnx.Module):
         self,
         images_BHWC: jax.Array,
         statistics: Statistics | None = None,
-        mean: Callable[[jax.Array], jax.Array] = _local_mean,
+        mean: Mean = local_mean,
     ) -> tuple[jax.Array, Statistics]:
         """Encodes images.
 
@@ -119,22 +94,10 @@ class CNN(nnx.Module):
         Returns:
             The latent [B, outputs] and the statistics used.
         """
-        used: Statistics = {}
-
-        def norm(name: str, x: jax.Array) -> jax.Array:
-            used[name] = _moments(x, mean) if statistics is None else statistics[name]
-            return gelu(getattr(self, name)(x, *used[name]))
-
+        norm = Normalizer(statistics, mean)
         x = images_BHWC
         for i in range(self.num_blocks):
-            x = norm(f"norm_{i}", getattr(self, f"conv_{i}")(x))
-        x = norm("norm_fc", self.fc(x.mean((1, 2))))
-        return self.head(x), used
-
-
-def _moments(x: jax.Array, mean: Callable[[jax.Array], jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Mean and biased variance of every channel over the global batch."""
-    space = tuple(range(1, x.ndim - 1))
-    mean_C = mean(x.mean(space))
-    centred = x - mean_C.reshape((1,) * (x.ndim - 1) + (-1,))
-    return mean_C, mean(jnp.square(centred).mean(space))
+            x = getattr(self, f"conv_{i}")(x)
+            x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
+        x = gelu(norm("norm_fc", self.norm_fc, self.fc(x.mean((1, 2)))))
+        return self.head(x), norm.used

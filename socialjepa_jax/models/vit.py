@@ -40,6 +40,7 @@ class ViTConfig:
             (Darcet et al., 2024).
         dtype: what matrix products compute in, "float32" or "bfloat16"; parameters stay float32.
         init_std: standard deviation of the initial kernels and learnt tokens.
+        kind: names this encoder in a configuration.
     """
 
     image_size: int = 224
@@ -53,8 +54,10 @@ class ViTConfig:
     registers: int = 0
     dtype: str = "float32"
     init_std: float = 0.02
+    kind: str = "vit"
 
     def __post_init__(self) -> None:
+        validate.one_of(("vit",), kind=self.kind)
         sizes = ("image_size", "patch_size", "channels", "width", "depth", "heads", "mlp_ratio")
         validate.positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
         validate.non_negative(registers=self.registers)

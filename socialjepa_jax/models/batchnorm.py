@@ -1,0 +1,61 @@
+"""Batch normalisation over the global batch, without hidden state (Ioffe and Szegedy, 2015).
+
+The statistics are given or computed, and returned, so that the caller decides what to carry between
+steps and over which devices a batch extends.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+Statistics = dict[str, tuple[jax.Array, jax.Array]]  # layer name -> (mean [C], variance [C])
+Mean = Callable[[jax.Array], jax.Array]  # over the leading axis of the global batch
+
+
+def local_mean(x: jax.Array) -> jax.Array:
+    """Mean over the leading axis where the batch is on one device; else `Reduce.mean`."""
+    return x.mean(0)
+
+
+class BatchNorm(nnx.Module):
+    """Normalises every channel over batch and space, then scales and shifts it."""
+
+    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+        self.scale = nnx.Param(jnp.ones(channels))
+        self.bias = nnx.Param(jnp.zeros(channels))
+        self.eps = eps
+
+    def __call__(self, x: jax.Array, mean_C: jax.Array, var_C: jax.Array) -> jax.Array:
+        """[..., C] -> [..., C] with the given statistics."""
+        gain_C = self.scale[...] * jax.lax.rsqrt(var_C + self.eps)
+        shape = (1,) * (x.ndim - 1) + (-1,)
+        return x * gain_C.reshape(shape) + (self.bias[...] - mean_C * gain_C).reshape(shape)
+
+
+class Normalizer:
+    """Applies the batch normalisations of one forward pass and keeps what they normalised with.
+
+    Attributes:
+        used: the statistics of every layer applied so far.
+    """
+
+    def __init__(self, statistics: Statistics | None = None, mean: Mean = local_mean) -> None:
+        self.given = statistics
+        self.mean = mean
+        self.used: Statistics = {}
+
+    def __call__(self, name: str, layer: BatchNorm, x: jax.Array) -> jax.Array:
+        """[..., C] -> [..., C] in float32, with the given statistics or those of this batch."""
+        x = x.astype(jnp.float32)
+        self.used[name] = moments(x, self.mean) if self.given is None else self.given[name]
+        return layer(x, *self.used[name])
+
+
+def moments(x: jax.Array, mean: Mean) -> tuple[jax.Array, jax.Array]:
+    """Mean and biased variance of every channel over the global batch."""
+    space = tuple(range(1, x.ndim - 1))
+    mean_C = mean(x.mean(space))
+    centred = x - mean_C.reshape((1,) * (x.ndim - 1) + (-1,))
+    return mean_C, mean(jnp.square(centred).mean(space))

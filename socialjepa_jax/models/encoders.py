@@ -1,0 +1,64 @@
+"""Image encoders by the `kind` that configurations name, behind one pair of functions.
+
+Shape key: B batch, H height, W width, C channels, D features.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from socialjepa_jax.models.batchnorm import Mean, Statistics, local_mean
+from socialjepa_jax.models.functional import Functional, Params, functional
+from socialjepa_jax.models.resnet import ResNet, ResNetConfig
+from socialjepa_jax.models.vit import ViT, ViTConfig
+
+EncoderConfig = ViTConfig | ResNetConfig
+ENCODERS: dict[str, type] = {"vit": ViTConfig, "resnet": ResNetConfig}
+
+
+@functools.cache
+def _network(config: EncoderConfig) -> Functional:
+    if isinstance(config, ResNetConfig):
+        return functional(lambda rngs: ResNet(config, rngs))
+    return functional(lambda rngs: ViT(config, rngs))
+
+
+def latent_kinds(config: EncoderConfig) -> tuple[str, ...]:
+    """What may be called the latent: "cls" where there is such a token, "mean" always."""
+    return ("cls", "mean") if getattr(config, "cls_token", False) else ("mean",)
+
+
+def init(config: EncoderConfig, key: jax.Array) -> Params:
+    """Returns fresh parameters; they do not depend on the image size."""
+    return _network(config).init(key)
+
+
+def apply(
+    config: EncoderConfig,
+    params: Params,
+    images_BHWC: jax.Array,
+    statistics: Statistics | None = None,
+    mean: Mean = local_mean,
+) -> tuple[dict[str, jax.Array], Statistics]:
+    """Encodes square images of any size that the patches divide.
+
+    A ViT's positions count patches from the picture's upper left corner, whatever its size: a small
+    crop has the positions of a large one's corner.
+
+    Args:
+        config: of the encoder.
+        params: its parameters.
+        images_BHWC: f32[B, H, W, C].
+        statistics, mean: of batch normalisation, see `ResNet`; a ViT has none.
+
+    Returns:
+        {"mean": f32[B, D]}, for a ViT with CLS token also "cls", and the statistics used.
+    """
+    network = _network(dataclasses.replace(config, image_size=images_BHWC.shape[1]))
+    if isinstance(config, ResNetConfig):
+        _, out, used = network.apply(params, images_BHWC, statistics, mean)
+    else:
+        (_, out), used = network.apply(params, images_BHWC), {}
+    return {kind: out[kind].astype(jnp.float32) for kind in latent_kinds(config)}, used
