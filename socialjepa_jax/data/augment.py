@@ -21,7 +21,7 @@ class Augment:
 
     Attributes:
         crop_scale: range of a random box's share of the area; (1, 1) switches cropping off. The
-            box is resized to the whole picture's size.
+            box is resized to the whole picture's size, or to the one asked for.
         crop_ratio: range of the box's width over height, drawn log-uniformly.
         flip: mirror left and right with probability 1/2.
         colours: what is done to the colours.
@@ -48,26 +48,37 @@ VIEW_B = dataclasses.replace(
 )
 
 
-def augment(images_BHWC: jax.Array, keys_B: jax.Array, config: Augment) -> jax.Array:
+def augment(
+    images_BHWC: jax.Array,
+    keys_B: jax.Array,
+    config: Augment,
+    size: tuple[int, int] | None = None,
+) -> jax.Array:
     """Augments each picture under its own key.
 
     Args:
         images_BHWC: f32. Crop and flip take any values; colours need [0, 1], so normalise after.
         keys_B: typed keys, one a picture.
         config: static.
+        size: (height, width) of the results; None: those of the pictures.
 
     Returns:
-        f32[B, H, W, C]; the very input where everything is off.
+        f32[B, *size, C]; the very input where everything is off.
     """
-    return jax.vmap(lambda image, key: _augment_one(image, key, config))(images_BHWC, keys_B)
+    size = images_BHWC.shape[1:3] if size is None else size
+    return jax.vmap(lambda image, key: _augment_one(image, key, config, size))(images_BHWC, keys_B)
 
 
-def _augment_one(image_HWC: jax.Array, key: jax.Array, config: Augment) -> jax.Array:
+def _augment_one(
+    image_HWC: jax.Array, key: jax.Array, config: Augment, size: tuple[int, int]
+) -> jax.Array:
     crop_key, flip_key, colour_key = jax.random.split(key, 3)
+    height, width, _ = image_HWC.shape
     if config.crop_scale != (1.0, 1.0):
-        height, width, _ = image_HWC.shape
         box = random_box(crop_key, (height, width), config.crop_scale, config.crop_ratio)
-        image_HWC = resized_crop(image_HWC, box, (height, width))
+        image_HWC = resized_crop(image_HWC, box, size)
+    elif size != (height, width):
+        image_HWC = resized_crop(image_HWC, jnp.array([0.0, 0.0, height, width]), size)
     if config.flip:
         mirrored = jax.random.bernoulli(flip_key)
         image_HWC = jnp.where(mirrored, image_HWC[:, ::-1], image_HWC)

@@ -13,7 +13,8 @@ PyTree = Any
 Params = PyTree
 Aux = PyTree  # whatever is carried beside the parameters: EMA target, queues, centres, ...
 Metrics = dict[str, jax.Array]
-Batch = dict[str, jax.Array]  # 'image' f32[B, H, W, C] (normalised), 'index' i32[B] (sample ids)
+# 'image' f32[B, H, W, C] = (picture in [0, 1] - 'mean' f32[C]) / 'std' f32[C], 'index' i32[B] (ids)
+Batch = dict[str, jax.Array]
 HParams = dict[str, jax.Array]  # what may differ between agents, as scalars
 
 
