@@ -18,13 +18,22 @@ from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
+from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.validate import InputError
 
 # Fields that choose a class by their `kind`; a new data set or objective is one line in a registry.
-KINDS: dict[str, dict[str, type]] = {"data": DATASETS, "objective": OBJECTIVES}
+KINDS: dict[str, dict[str, type]] = {
+    "data": DATASETS,
+    "objective": OBJECTIVES,
+    "encoder": ENCODERS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +137,7 @@ class Experiment:
 
     name: str
     data: ToysData | SmallNorbData | ArraysData
-    objective: IJepa
+    objective: IJepa | LeJepa | MaskedLeJepa | VicReg | InfoNce
     seed: int = 0
     pretrain_on: str = "train"
     augment: Augment = Augment()
@@ -140,15 +149,24 @@ class Experiment:
     def __post_init__(self) -> None:
         validate.non_negative(seed=self.seed)
         validate.one_of(("train", "all"), pretrain_on=self.pretrain_on)
-        vit = self.objective.vit
-        if vit.image_size != self.data.image_size or vit.channels != self.data.channels:
-            raise InputError(
-                f"objective.vit.image_size={vit.image_size}, channels={vit.channels} must be those "
-                f"of data: image_size={self.data.image_size}, channels={self.data.channels}"
-            )
+        self._check_encoder()
         cameras = len(self.data.protocol.azimuths)
         if max(self.agents.cameras) >= cameras:
             raise InputError(f"agents.cameras={self.agents.cameras}: there are {cameras} cameras")
+
+    def _check_encoder(self) -> None:
+        """Whatever field of the objective takes pictures must take the data's."""
+        wanted = (self.data.image_size, self.data.channels)
+        for field in dataclasses.fields(self.objective):
+            value = getattr(self.objective, field.name)
+            if not hasattr(value, "image_size"):
+                continue
+            if (value.image_size, value.channels) != wanted:
+                raise InputError(
+                    f"objective.{field.name}.image_size={value.image_size}, "
+                    f"channels={value.channels} must be those of data: "
+                    f"image_size={wanted[0]}, channels={wanted[1]}"
+                )
 
 
 def to_config_dict(experiment: Experiment) -> ml_collections.ConfigDict:

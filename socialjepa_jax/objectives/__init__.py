@@ -1,5 +1,15 @@
 """Self-supervised objectives by the `kind` that configurations name."""
 
 from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
+from socialjepa_jax.objectives.vicreg import VicReg
 
-OBJECTIVES: dict[str, type] = {"ijepa": IJepa}
+OBJECTIVES: dict[str, type] = {
+    "ijepa": IJepa,
+    "lejepa": LeJepa,
+    "masked_lejepa": MaskedLeJepa,
+    "vicreg": VicReg,
+    "infonce": InfoNce,
+}

@@ -5,6 +5,7 @@ blocks, S slots of a block, P predictions per image, D features.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from socialjepa_jax.sharding import Reduce
 
 ERRORS = {"mse": jnp.square, "smooth_l1": optax.losses.huber_loss}
 Tokens = dict[str, jax.Array]  # what the ViT returns by name
+Encode = Callable[..., Tokens]  # (patches to keep, slots of these that count) -> tokens
 Terms = tuple[jax.Array, jax.Array, jax.Array]  # predictions, targets [B, P, D], weights [B, P]
 
 
@@ -76,7 +78,7 @@ class IJepa:
     latent_encoder: str = "context"
 
     def __post_init__(self) -> None:
-        validate.one_of(("ijepa",), kind=self.kind)
+        validate.one_of((type(self).kind,), kind=self.kind)
         validate.one_of(("mlp_cls", "mlp_patch", "vit"), predictor=self.predictor)
         for name in ("mlp_width", "predictor_width", "predictor_depth", "predictor_heads"):
             validate.positive(**{name: getattr(self, name)})
@@ -158,15 +160,26 @@ class IJepa:
         Every target block patch counts once per block that holds it.
         """
         teacher = jax.lax.stop_gradient(aux.get("target", params["encoder"]))
-        _, context = self.encoder.apply(
-            params["encoder"], images_BHWC, masks.context_BK, masks.context_valid_BK
-        )
+
+        def encode(weights: Params, *patches: jax.Array | None) -> Tokens:
+            return self.encoder.apply(weights, images_BHWC, *patches)[1]
+
+        context = encode(params["encoder"], masks.context_BK, masks.context_valid_BK)
+        targets = functools.partial(encode, teacher)
+        terms = self.terms(params["predictor"], targets, context, masks)
+        return self.prediction(terms, context, masks, reduce)
+
+    def terms(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
+        """Predictions from the context, what `targets` encodes in their places, and weights."""
         terms = {"mlp_cls": self._blocks, "mlp_patch": self._patches, "vit": self._tokens}
-        predicted, target, weight_BP = terms[self.predictor](
-            params["predictor"], teacher, context, images_BHWC, masks
-        )
-        predicted_BPD = predicted.astype(jnp.float32)
-        target_BPD = target.astype(jnp.float32)
+        predicted, target, weight_BP = terms[self.predictor](head, targets, context, masks)
+        return predicted.astype(jnp.float32), target.astype(jnp.float32), weight_BP
+
+    def prediction(
+        self, terms: Terms, context: Tokens, masks: Masks, reduce: Reduce
+    ) -> tuple[jax.Array, Metrics]:
+        """The error of the predictions, and what to watch for collapse."""
+        predicted_BPD, target_BPD, weight_BP = terms
         if self.target_norm == "layernorm":
             target_BPD = normalize(target_BPD, 1e-5)
         error_BP = ERRORS[self.error](predicted_BPD - target_BPD).mean(-1)
@@ -180,13 +193,11 @@ class IJepa:
         }
         return loss, jax.lax.stop_gradient(metrics)
 
-    def _blocks(
-        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
-    ) -> Terms:
+    def _blocks(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
         """mlp_cls: one prediction per image, one target latent per block."""
 
         def encode(keep_BS: jax.Array, valid_BS: jax.Array | None) -> jax.Array:
-            return self.encoder.apply(teacher, images, keep_BS, valid_BS)[1][self.latent]
+            return targets(keep_BS, valid_BS)[self.latent]
 
         valid = masks.targets_valid_BMS
         axes = (1, None if valid is None else 1)
@@ -195,24 +206,20 @@ class IJepa:
         predicted_BMD = jnp.broadcast_to(predicted_B1D, target_BMD.shape)
         return predicted_BMD, target_BMD, jnp.ones(target_BMD.shape[:2])
 
-    def _patches(
-        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
-    ) -> Terms:
+    def _patches(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
         """mlp_patch: a prediction at every patch, weighted by how many blocks hold it.
 
         All positions at once, without gathers: the same loss as one prediction per block slot.
         """
-        target_BND = self.encoder.apply(teacher, images)[1]["tokens"]
+        target_BND = targets()["tokens"]
         predicted_BND = self.head.apply(head, context[self.latent], method="at_patches")
         return predicted_BND, target_BND, masks.count_BN.astype(jnp.float32)
 
-    def _tokens(
-        self, head: Params, teacher: Params, context: Tokens, images: jax.Array, masks: Masks
-    ) -> Terms:
+    def _tokens(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
         """vit: a prediction for every slot of every block."""
         B, M, S = masks.targets_BMS.shape
         slots_BP1 = masks.targets_BMS.reshape(B, M * S, 1)
-        target_BND = self.encoder.apply(teacher, images)[1]["tokens"]
+        target_BND = targets()["tokens"]
         target_BPD = jnp.take_along_axis(target_BND, slots_BP1, axis=1)
         predicted_BMSD = self.head.apply(head, context["tokens"], context.get("cls"), masks)
         valid = masks.targets_valid_BMS

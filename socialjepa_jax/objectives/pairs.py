@@ -155,7 +155,7 @@ def alignment(h_BVD: jax.Array, convention: str, reduce: Reduce) -> jax.Array:
     return distance / (4 * h_BVD.shape[-1]) if convention == "code" else distance
 
 
-def _covariance(h_BVD: jax.Array, reduce: Reduce) -> jax.Array:
+def covariance(h_BVD: jax.Array, reduce: Reduce) -> jax.Array:
     """Unbiased covariance f32[D, D] over all views of the global batch."""
     num = reduce.sum(jnp.ones(h_BVD.shape[0])) * h_BVD.shape[1]
     mean_D = reduce.mean(h_BVD.mean(1))
@@ -166,7 +166,7 @@ def _covariance(h_BVD: jax.Array, reduce: Reduce) -> jax.Array:
 
 def whitening(h_BVD: jax.Array, convention: str, reduce: Reduce) -> jax.Array:
     """||Cov(h) - I||_F^2 ("paper"), or its mean over the D^2 entries ("code")."""
-    deviation = _covariance(h_BVD, reduce) - jnp.eye(h_BVD.shape[-1])
+    deviation = covariance(h_BVD, reduce) - jnp.eye(h_BVD.shape[-1])
     return (jnp.square(deviation).mean if convention == "code" else jnp.square(deviation).sum)()
 
 
@@ -175,11 +175,19 @@ def hinge_vicreg(h_BVD: jax.Array, reduce: Reduce) -> jax.Array:
 
     mean_d max(0, 1 - std_d) + (1 / 25) sum_{d != e} Cov_de^2 / D, over both views together.
     """
-    covariance = _covariance(h_BVD, reduce)
-    variance = jnp.diagonal(covariance)
-    hinge = jax.nn.relu(1.0 - jnp.sqrt(variance + 1e-4)).mean()
-    off_diagonal = (jnp.square(covariance).sum() - jnp.square(variance).sum()) / len(variance)
-    return hinge + off_diagonal / 25.0
+    covariance_DD = covariance(h_BVD, reduce)
+    return variance_hinge(covariance_DD) + off_diagonal(covariance_DD) / 25.0
+
+
+def variance_hinge(covariance_DD: jax.Array) -> jax.Array:
+    """mean_d max(0, 1 - std_d), with std_d^2 = Cov_dd + 1e-4."""
+    return jax.nn.relu(1.0 - jnp.sqrt(jnp.diagonal(covariance_DD) + 1e-4)).mean()
+
+
+def off_diagonal(covariance_DD: jax.Array) -> jax.Array:
+    """sum_{d != e} Cov_de^2 / D."""
+    variance_D = jnp.diagonal(covariance_DD)
+    return (jnp.square(covariance_DD).sum() - jnp.square(variance_D).sum()) / len(variance_D)
 
 
 def info_nce(h_BVD: jax.Array, precision_D: jax.Array, reduce: Reduce) -> jax.Array:

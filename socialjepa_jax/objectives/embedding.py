@@ -1,0 +1,195 @@
+"""What the objectives on several views of a picture share: encoder, projector and their passes.
+
+Shape key: B batch, V views, H height, W width, C channels, D features of the latent, P features of
+the projection.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from socialjepa_jax import validate
+from socialjepa_jax.models import encoders
+from socialjepa_jax.models.batchnorm import Mean, local_mean
+from socialjepa_jax.models.encoders import EncoderConfig
+from socialjepa_jax.models.functional import Functional, functional
+from socialjepa_jax.models.projector import Projector
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.base import Aux, HParams, Metrics, Params
+from socialjepa_jax.objectives.pairs import covariance
+from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.sharding import Reduce
+
+STATISTICS_MOMENTUM = 0.1  # weight of a new batch in the running statistics
+
+
+Statistics = dict[str, dict[str, tuple[jax.Array, jax.Array]]]  # network -> layer -> mean, variance
+
+
+class Embedding(NamedTuple):
+    """What becomes of pictures.
+
+    Attributes:
+        latents: "mean" and, with a CLS token, "cls": f32[..., D].
+        projection: f32[..., P]; the latent itself where there is no projector.
+    """
+
+    latents: dict[str, jax.Array]
+    projection: jax.Array
+
+
+@dataclass(frozen=True)
+class JointEmbedding:
+    """Encoder and projector of an objective that compares views of a picture.
+
+    Attributes:
+        encoder: a ViT or a ResNet.
+        latent: what of the encoder is the latent, "cls" | "mean"; a ResNet has "mean" only.
+        projector_layers: 0 (the loss acts on the latent itself), 1 (linear), 2 or 3.
+        projector_width: features of its hidden layers.
+        projector_dim: features P of the projection.
+        views: how views are made.
+    """
+
+    encoder: EncoderConfig = ViTConfig()
+    latent: str = "cls"
+    projector_layers: int = 3
+    projector_width: int = 2048
+    projector_dim: int = 64
+    views: MultiCrop = MultiCrop()
+
+    def __post_init__(self) -> None:
+        validate.one_of(encoders.latent_kinds(self.encoder), latent=self.latent)
+        validate.in_range(0, 3, projector_layers=self.projector_layers)
+        validate.positive(projector_width=self.projector_width, projector_dim=self.projector_dim)
+        if isinstance(self.encoder, ViTConfig) and self.views.local_views:
+            validate.divides(self.encoder.patch_size, local_size=self.views.local_size)
+
+    @property
+    def projection_dim(self) -> int:
+        """Features P of what the loss acts on."""
+        return self.projector_dim if self.projector_layers else self.encoder.width
+
+    @cached_property
+    def projector(self) -> Functional:
+        """The projector as pure functions."""
+        return self._mlp(self.encoder.width, self.projector_layers)
+
+    def _mlp(self, inputs: int, layers: int) -> Functional:
+        hidden, outputs, dtype = self.projector_width, self.projection_dim, self.encoder.dtype
+        return functional(
+            lambda rngs: Projector(inputs, hidden, outputs, layers, dtype=dtype, rngs=rngs)
+        )
+
+    def init(self, key: jax.Array) -> tuple[Params, Aux]:
+        """Returns {'encoder', 'projector'} and {'statistics'}, each where there is such a thing."""
+        key_encoder, key_projector = jax.random.split(key)
+        params: Params = {"encoder": encoders.init(self.encoder, key_encoder)}
+        if self.projector_layers:
+            params["projector"] = self.projector.init(key_projector)
+        size, channels = self.encoder.image_size, self.encoder.channels
+        images = jax.ShapeDtypeStruct((1, size, size, channels), jnp.float32)
+        used = jax.eval_shape(lambda images: self.embed(params, images)[1], images)
+        fresh = {
+            network: {
+                name: (jnp.zeros(mean.shape), jnp.ones(var.shape))
+                for name, (mean, var) in layers.items()
+            }
+            for network, layers in used.items()
+        }
+        return params, {"statistics": fresh} if fresh else {}
+
+    def embed(
+        self,
+        params: Params,
+        images_BHWC: jax.Array,
+        statistics: Statistics | None = None,
+        mean: Mean = local_mean,
+    ) -> tuple[Embedding, Statistics]:
+        """Encodes and projects pictures f32[B, H, W, C] of one size; also the statistics used.
+
+        `statistics` are those to normalise with; None: the batch's own, over what `mean` sees.
+        """
+        given = statistics or {}
+        latents, used = encoders.apply(
+            self.encoder, params["encoder"], images_BHWC, given.get("encoder"), mean
+        )
+        every: Statistics = {"encoder": used}
+        projection = latents[self.latent]
+        if self.projector_layers:
+            projection, every["projector"] = self.projector.apply(
+                params["projector"], projection, given.get("projector"), mean
+            )
+        every = {network: layers for network, layers in every.items() if layers}
+        return Embedding(latents, projection.astype(jnp.float32)), every
+
+    def embed_views(
+        self, params: Params, views: tuple[jax.Array, ...], reduce: Reduce
+    ) -> tuple[Embedding, list[Statistics]]:
+        """Encodes and projects all views, in one pass for each size.
+
+        Args:
+            params: {'encoder', 'projector'}.
+            views: f32[B, V, H, W, C] for each size, as `MultiCrop` makes them.
+            reduce: over the global batch.
+
+        Returns:
+            The embeddings, arrays [B, V, features] with the views of all sizes, and the statistics
+            of each pass.
+        """
+        parts, statistics = [], []
+        for images in views:
+            lead, rest = images.shape[:2], images.shape[2:]
+            flat, used = self.embed(params, images.reshape(-1, *rest), None, reduce.mean)
+            parts.append(jax.tree.map(lambda x, lead=lead: x.reshape(*lead, -1), flat))
+            statistics.append(used)
+        return jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *parts), statistics
+
+    def monitors(self, embedding: Embedding, reduce: Reduce) -> Metrics:
+        """What to watch for collapse, over all views of the global batch.
+
+        'latent_variance' and 'projection_variance': variance per feature, averaged; 'latent_rank'
+        and 'projection_rank': (sum of the covariance's eigenvalues)^2 over their sum of squares,
+        between 1 (one direction is left) and the number of features (isotropic).
+        """
+        out: Metrics = {}
+        vectors = {"latent": embedding.latents[self.latent], "projection": embedding.projection}
+        for name, x_BVD in jax.lax.stop_gradient(vectors).items():
+            covariance_DD = covariance(x_BVD, reduce)
+            trace = jnp.trace(covariance_DD)
+            out[f"{name}_variance"] = trace / len(covariance_DD)
+            squares = jnp.square(covariance_DD).sum()
+            out[f"{name}_rank"] = jnp.square(trace) / jnp.maximum(squares, 1e-30)
+        return out
+
+    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
+        """Nothing more to do: the running statistics are updated with the loss."""
+        return aux
+
+    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
+        """Encodes whole images with the running statistics.
+
+        Returns:
+            'latent' f32[B, D], 'projection' f32[B, P], and all that could be chosen as the latent,
+            so that choices can be compared within one run: 'mean', and 'cls' with a CLS token.
+        """
+        embedding, _ = self.embed(params, images, aux.get("statistics"))
+        latent = embedding.latents[self.latent]
+        return {"latent": latent, "projection": embedding.projection, **embedding.latents}
+
+
+def running(aux: Aux, passes: list[Statistics]) -> Aux:
+    """`aux` with its running statistics moved towards those of each pass in turn."""
+    if "statistics" not in aux:
+        return aux
+    average = aux["statistics"]
+    for used in passes:
+        average = jax.tree.map(
+            lambda old, new: old + STATISTICS_MOMENTUM * (jax.lax.stop_gradient(new) - old),
+            average,
+            used,
+        )
+    return {**aux, "statistics": average}
