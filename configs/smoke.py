@@ -13,10 +13,15 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         config.data.elevations = (0, 4, 8)
         config.data.lightings = (0, 3)
         config.data.splits.test_instances = 1
-    vit = config.objective.vit
+    objective = config.objective
+    vit = objective.vit if "vit" in objective else objective.encoder
     vit.width, vit.depth, vit.heads = 16, 1, 2
     vit.image_size = config.data.image_size = 6 * vit.patch_size
-    config.objective.mlp_width = 32
+    for name in ("mlp_width", "projector_width", "sigreg_slices"):
+        if name in objective:
+            objective[name] = 32
+    if "views" in objective:
+        objective.views.local_size = 3 * vit.patch_size
     config.run.steps = steps
     config.run.batch_size = 8
     config.run.steps_per_call = 1

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from configs import eth80_ijepa, smallnorb_ijepa, smoke, toys_ijepa, toys_ijepa_vits
+from configs import (
+    eth80_ijepa,
+    eth80_lejepa,
+    smallnorb_ijepa,
+    smoke,
+    toys_ijepa,
+    toys_ijepa_vits,
+    toys_lejepa,
+)
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import loop
 
@@ -18,6 +26,8 @@ CONFIGS = {
     "toys_ijepa_vits": toys_ijepa_vits,
     "smallnorb_ijepa": smallnorb_ijepa,
     "eth80_ijepa": eth80_ijepa,
+    "toys_lejepa": toys_lejepa,
+    "eth80_lejepa": eth80_lejepa,
 }
 
 
@@ -77,7 +87,7 @@ def test_a_configuration_runs_one_step(name, tmp_path):
     config = smoke.shrink(CONFIGS[name].get_config(), steps=1)
     if name == "smallnorb_ijepa":
         config.data.path = _write_smallnorb(tmp_path)
-    if name == "eth80_ijepa":
+    if name.startswith("eth80"):
         config.data.path = _write_photographs(tmp_path)
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(tmp_path / "cache")

@@ -1,0 +1,28 @@
+"""The photographs of eth80_ijepa, one LeJEPA an agent.
+
+Paper: LeJEPA (arXiv:2511.08544), section 5.
+Command: python -m socialjepa_jax.train --config=configs/eth80_lejepa.py \
+    --config.data.path=eth80_96.npz --workdir=runs/eth80_lejepa
+The file is that of eth80_ijepa.
+Cost: about twice that of eth80_ijepa.
+Expected: no collapse; the settings are those of toys_lejepa, in colour. No setting was chosen on
+these photographs.
+"""
+
+import ml_collections
+
+from configs import eth80_ijepa, toys_lejepa
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """The settings of toys_lejepa on photographs, in colour."""
+    config, photographs = toys_lejepa.get_config(), eth80_ijepa.get_config()
+    config.name = "ETH-80, LeJEPA, opposite half circles"
+    config.data = photographs.data
+    config.objective.encoder.channels = 3
+    for name in ("view_a", "view_b", "local"):
+        view = config.objective.views[name]
+        view.flip = False  # a mirrored pose is another pose
+        view.colours.jitter = (0.4, 0.4, 0.4, 0.1)
+        view.colours.grey = 0.2
+    return config

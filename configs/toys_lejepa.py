@@ -1,0 +1,36 @@
+"""The toy world of toys_ijepa, one LeJEPA an agent: no teacher, no masks, one weight.
+
+Paper: LeJEPA (arXiv:2511.08544), section 5: lambda 0.05, 2 global and 6 local views, 1,024 slices.
+Command: python -m socialjepa_jax.train --config=configs/toys_lejepa.py --workdir=runs/toys_lejepa
+Cost: about twice that of toys_ijepa.
+Expected: the agents do not collapse (sigreg_null close to 1, projection_rank close to 32). The
+projector is linear, so that what is made Gaussian is a linear image of the latent that is aligned.
+"""
+
+import ml_collections
+
+from configs import toys_ijepa
+from socialjepa_jax.config import to_plain
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.colour import Colour
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """The data, encoder and schedule of toys_ijepa."""
+    config = toys_ijepa.get_config()
+    config.name = "Toys, LeJEPA, 0 against 160 degrees"
+    colours = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
+    large = Augment(crop_scale=(0.4, 1.0), flip=True, colours=colours)
+    small = Augment(crop_scale=(0.1, 0.4), flip=True, colours=colours)
+    objective = LeJepa(
+        encoder=ViTConfig(**config.objective.vit),
+        projector_layers=1,
+        projector_dim=32,
+        views=MultiCrop(local_size=24, view_a=large, view_b=large, local=small),
+    )
+    config.objective = to_plain(objective)
+    config.augment = to_plain(Augment())
+    return config
