@@ -1,7 +1,6 @@
 """Unit directions onto which embeddings are projected: Gaussian or Sobol (LeJEPA, appendix D)."""
 
 from functools import cache
-from importlib import resources
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ from jax.scipy.special import ndtri
 
 from socialjepa_jax import validate
 
-_BITS = 32
+_BITS = 30  # of SciPy's generator
 
 
 def sample_directions(
@@ -66,50 +65,28 @@ def step_directions(
 
 
 def sobol_points(key: jax.Array, dim: int, num_points: int) -> jax.Array:
-    """The first points of a Sobol sequence under a random digital shift.
+    """The first points of SciPy's Sobol sequence under a random digital shift.
 
-    Direction numbers are those of Joe and Kuo (2008, new-joe-kuo-6.21201; licence beside the data).
     Each coordinate alone puts one of the first 2^m points in each of 2^m equal intervals.
 
     Returns:
         f32[num_points, dim] inside (0, 1), each point uniform.
     """
-    digits_DB = _sobol_digits(dim)
-    index_N1 = jnp.arange(num_points, dtype=jnp.uint32)[:, None]
-    points_ND = jax.random.bits(key, (1, dim), jnp.uint32)
-    for bit in range(max(1, (num_points - 1).bit_length())):
-        is_set_N1 = (index_N1 >> bit) & 1
-        points_ND = points_ND ^ (is_set_N1 * digits_DB[None, :, bit])
+    shift_1D = jax.random.bits(key, (1, dim), jnp.uint32)
+    points_ND = _sobol_integers(dim, num_points) ^ shift_1D
     return ((points_ND >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
 
 
 @cache
-def _sobol_digits(dim: int) -> np.ndarray:
-    """u32[dim, 32]: what each binary digit of a point's index adds (xor) to its coordinates."""
-    with resources.files(__package__).joinpath("joe_kuo.npz").open("rb") as file:
-        table = np.load(file)
-        polynomials, initial = table["polynomials"].tolist(), table["initial"].tolist()
-    if dim > len(polynomials) + 1:
-        raise validate.InputError(f"dim={dim}: Sobol directions have at most 2048 features")
-    rows, start = [[1] * _BITS], 0
-    for polynomial in polynomials[: dim - 1]:
-        degree = polynomial.bit_length() - 1
-        rows.append(_extend(polynomial, initial[start : start + degree]))
-        start += degree
-    shifts = np.arange(_BITS - 1, -1, -1, dtype=np.uint32)
-    return np.asarray(rows, np.uint32) << shifts[None]
+def _sobol_integers(dim: int, num_points: int) -> np.ndarray:
+    """u32[num_points, dim]: the points of the unshifted sequence, times 2^32."""
+    from scipy.stats import qmc  # half a second to import, and only this sampler needs it
 
-
-def _extend(polynomial: int, initial: list[int]) -> list[int]:
-    """Direction numbers m_1 ... m_32 by the recurrence of a primitive polynomial over GF(2)."""
-    degree, numbers = len(initial), list(initial)
-    while len(numbers) < _BITS:
-        number = numbers[-degree] ^ (numbers[-degree] << degree)
-        for k in range(1, degree):
-            if polynomial >> (degree - k) & 1:
-                number ^= numbers[-k] << k
-        numbers.append(number)
-    return numbers
+    if dim > qmc.Sobol.MAXDIM:
+        raise validate.InputError(f"dim={dim}: Sobol directions have at most {qmc.Sobol.MAXDIM}")
+    whole = 1 << max(0, (num_points - 1).bit_length())
+    points = qmc.Sobol(dim, scramble=False, bits=_BITS).random(whole)[:num_points]
+    return (points * 2.0**_BITS).astype(np.uint32) << (32 - _BITS)
 
 
 def _unit_columns(columns_DM: jax.Array) -> jax.Array:

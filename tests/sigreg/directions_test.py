@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import kstest, qmc
+from scipy.stats import kstest
 
 from socialjepa_jax import validate
 from socialjepa_jax.sigreg import sample_directions, sobol_points, step_directions
-from socialjepa_jax.sigreg.directions import _sobol_digits, _unit_columns
+from socialjepa_jax.sigreg.directions import _unit_columns
 
 KEY = jax.random.key(0)
 
@@ -33,17 +33,6 @@ def test_sobol_covers_the_sphere_more_evenly():
 
     for dim in (4, 16, 64):
         assert unevenness("sobol", dim) < 0.5 * unevenness("gaussian", dim)
-
-
-@pytest.mark.parametrize("dim", [1, 5, 2048])
-def test_direction_numbers_are_those_of_scipy(dim):
-    expected = qmc.Sobol(dim, scramble=False, bits=30).random(32)
-    index = np.arange(32, dtype=np.uint32)[:, None]
-    gray = index ^ (index >> 1)  # SciPy visits the points in Gray code order
-    points = np.zeros((32, dim), np.uint32)
-    for bit in range(5):
-        points ^= ((gray >> np.uint32(bit)) & 1) * _sobol_digits(dim)[None, :, bit]
-    np.testing.assert_array_equal(points / 2.0**32, expected)
 
 
 def test_sobol_points_are_stratified_under_every_shift():
@@ -82,7 +71,7 @@ def test_agents_draw_their_own_directions_under_vmap():
         ({"dim": 0, "num_slices": 3}, "dim=0"),
         ({"dim": 3, "num_slices": 0}, "num_slices=0"),
         ({"dim": 3, "num_slices": 3, "sampler": "halton"}, "sampler='halton'"),
-        ({"dim": 2049, "num_slices": 3, "sampler": "sobol"}, "dim=2049"),
+        ({"dim": 21202, "num_slices": 3, "sampler": "sobol"}, "dim=21202"),
     ],
 )
 def test_bad_input_is_named(options, message):
