@@ -27,6 +27,7 @@ EXACT = 4096  # samples up to which all distances are ranked
 BINS = 2048
 _FINE = 1 << 16  # equal-width bins that are looked up to find the bin of equal mass
 _SAMPLE_ROWS = 256  # rows whose distances set the bins
+_TILE = 256  # side of a tile of the distance matrix
 _MAX_COUNT = 1 << 31
 
 
@@ -168,17 +169,23 @@ def _pass(
     mesh: Mesh | None,
 ) -> tuple[Float64, np.ndarray]:
     """Mean overlaps [2, len(ks)] and the joint histogram [bins, bins], int64."""
-    blocks = neighbors.row_blocks(len(spaces[0]))
-    blocks = blocks[blocks[:, 0] < count]
+    padded = len(spaces[0])
+    if ks:
+        blocks = neighbors.row_blocks(padded)
+        blocks = blocks[blocks[:, 0] < count]
+        pairs = blocks.shape[1] * padded
+    else:
+        blocks = np.stack(np.triu_indices(padded // _TILE), axis=1) * _TILE
+        pairs = _TILE**2
     devices = 1 if mesh is None else mesh.size
-    step = max(1, _MAX_COUNT // (len(spaces[0]) * blocks.shape[1]) // devices) * devices
+    step = max(1, _MAX_COUNT // pairs // devices) * devices
     overlaps, joint = np.zeros((2, len(ks))), np.zeros((bins, bins), np.int64)
     if not (ks or bins):
         return overlaps, joint
     for start in range(0, len(blocks), step):
         part = blocks[start : start + step]
-        fill = np.full((-len(part) % devices, blocks.shape[1]), len(spaces[0]))  # all masked
-        sums, counts = _rows(
+        fill = np.full((-len(part) % devices, blocks.shape[1]), padded)  # rows that do not exist
+        sums, counts = _sums(
             *spaces, jnp.asarray(np.concatenate([part, fill])), count, *tables, ks, bins, mesh
         )
         overlaps += np.asarray(sums)
@@ -187,7 +194,7 @@ def _pass(
 
 
 @partial(jax.jit, static_argnames=("ks", "bins", "mesh"))
-def _rows(
+def _sums(
     x_ND: jax.Array,
     y_NE: jax.Array,
     blocks: jax.Array,
@@ -198,26 +205,40 @@ def _rows(
     bins: int,
     mesh: Mesh | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Sums of overlaps [2, len(ks)] and the joint histogram of the given blocks of rows."""
+    """Sums of overlaps [2, len(ks)] and the joint histogram over blocks.
+
+    A block is a set of rows, seen against all rows; or, where no neighbours are asked for, the
+    two corners of a square tile of the upper triangle.
+    """
+
+    def add_pairs(
+        joint: jax.Array, d: Sequence[jax.Array], rows_B: jax.Array, columns_C: jax.Array
+    ) -> jax.Array:
+        code_BC = _codes(d[0], table_x) * bins + _codes(d[1], table_y)
+        pair_BC = (columns_C[None] > rows_B[:, None]) & (columns_C < count)[None]
+        return joint.at[jnp.where(pair_BC, code_BC, bins * bins).ravel()].add(1, mode="drop")
+
+    def rows_step(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
+        dx_BN = neighbors.distances_to_others(x_ND, rows_B, count)
+        dy_BN = neighbors.distances_to_others(y_NE, rows_B, count)
+        shares = jnp.stack(neighbors.overlap(dx_BN, dy_BN, ks))
+        inside_B = (rows_B < count).astype(shares.dtype)
+        sums = jnp.sum(shares * inside_B[None, :, None], axis=1, dtype=jnp.float64)
+        if bins:
+            joint = add_pairs(joint, (dx_BN, dy_BN), rows_B, jnp.arange(len(x_ND)))
+        return joint, sums
+
+    def tile_step(joint: jax.Array, corner_2: jax.Array) -> tuple[jax.Array, jax.Array]:
+        d = []
+        for z in (x_ND, y_NE):
+            sides = [jax.lax.dynamic_slice_in_dim(z, corner, _TILE) for corner in corner_2]
+            d.append(neighbors.squared_distances(*sides))
+        rows_B, columns_C = (corner + jnp.arange(_TILE) for corner in corner_2)
+        return add_pairs(joint, d, rows_B, columns_C), jnp.zeros((2, 0))
 
     def of_shard(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def step(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
-            dx_BN = neighbors.distances_to_others(x_ND, rows_B, count)
-            dy_BN = neighbors.distances_to_others(y_NE, rows_B, count)
-            sums = jnp.zeros((2, 0))
-            if ks:
-                shares = jnp.stack(neighbors.overlap(dx_BN, dy_BN, ks))
-                inside_B = (rows_B < count).astype(shares.dtype)
-                sums = jnp.sum(shares * inside_B[None, :, None], axis=1, dtype=jnp.float64)
-            if bins:
-                column_1N = jnp.arange(len(x_ND))[None]
-                pair_BN = (column_1N > rows_B[:, None]) & (column_1N < count)
-                code_BN = _codes(dx_BN, table_x) * bins + _codes(dy_BN, table_y)
-                code_BN = jnp.where(pair_BN, code_BN, bins * bins)
-                joint = joint.at[code_BN.ravel()].add(1, mode="drop")
-            return joint, sums
-
-        joint, sums = jax.lax.scan(step, jnp.zeros(bins * bins, jnp.int32), blocks)
+        empty = jnp.zeros(bins * bins, jnp.int32)
+        joint, sums = jax.lax.scan(rows_step if ks else tile_step, empty, blocks)
         return jnp.sum(sums, axis=0)[None], joint.reshape(1, bins, bins)
 
     if mesh is not None:

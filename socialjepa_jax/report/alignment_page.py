@@ -138,10 +138,9 @@ def _numbers(study: Study) -> html.Html:
     references = [
         tables.Row(name, {"r2": value}, note="") for name, value in study.references.items()
     ]
-    if np.isfinite(study.ceiling):
-        references.append(
-            tables.Row("ceiling", {"r2": study.ceiling}, note="if rows of a group are repeats")
-        )
+    if study.ceiling > study.metrics["forward"]["r2"]:  # else its groups are no repeats
+        note = "what repeats within a group leave to be explained"
+        references.append(tables.Row("noise ceiling", {"r2": study.ceiling}, note=note))
     compared = tables.Table((_METRICS[0],), references, caption="Other ways to predict y from x.")
     similar = ", ".join(f"{key} {value:.3f}" for key, value in study.similarity.items())
     return html.join(
