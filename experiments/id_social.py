@@ -12,6 +12,8 @@ Cost at --scale=cpu: about a minute on one core.
 import dataclasses
 import itertools
 import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,7 @@ from experiments.id_runs import BUDGETS, PRESET, Run
 from socialjepa_jax import alignment
 from socialjepa_jax.data.latents import LatentWorld
 from socialjepa_jax.identifiability import metrics
-from socialjepa_jax.identifiability.mixings import Mixing, RealNVP, Spiral
+from socialjepa_jax.identifiability.mixings import Mixing, Parabola, RealNVP, Sinusoid, Spiral
 from socialjepa_jax.identifiability.processes import OrnsteinUhlenbeck
 from socialjepa_jax.models.coupling import CouplingConfig
 from socialjepa_jax.report import style
@@ -32,48 +34,83 @@ from socialjepa_jax.report import style
 RHO = 0.95
 DIM = 8
 AGENTS = {"smoke": 2, "cpu": 4, "gpu": 8, "paper": 8}
-WORLDS: dict[str, tuple[Mixing, float]] = {  # mixing and lambda
-    "spiral, MLP": (Spiral(), 1e-3),
-    "RealNVP, matched": (RealNVP(CouplingConfig(DIM, 4)), 1e-6),
+# Mixings and lambda; agents are paired across mixings, or across the mixings' random weights.
+WORLDS: dict[str, tuple[tuple[Mixing, ...], float]] = {
+    "plane, MLP": ((Spiral(), Sinusoid(), Parabola()), 1e-3),
+    "RealNVP, matched": ((RealNVP(CouplingConfig(DIM, 4)),), 1e-6),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """A trained agent: what it sees of latents, and its encoding of that."""
+
+    mixing: Mixing
+    weights: Any
+    encode: Callable[[np.ndarray], np.ndarray]
+
+    def perceive(self, z_ND: np.ndarray) -> np.ndarray:
+        """h = f(g(z)): f64[N, D]."""
+        return self.encode(
+            np.asarray(self.mixing.forward(self.weights, jnp.asarray(z_ND, jnp.float32)))
+        )
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains the agents of each world, and aligns all pairs at every number of private latents."""
-    budget = dataclasses.replace(BUDGETS[scale], seeds=AGENTS[scale])
     rows: findings.Rows = []
     example: dict[str, np.ndarray] = {}
-    for name, (mixing, weight) in WORLDS.items():
-        process = OrnsteinUhlenbeck(mixing.dim)
-        world = LatentWorld(process, mixing, PRESET.noised)
-        runs = [Run(process.params(RHO), RHO, seed, weight) for seed in range(budget.seeds)]
-        objective = id_runs.learner(budget, mixing=mixing, inputs=mixing.dim)
-        agents = id_runs.study(world, objective, runs, budget)
-        weights = [mixing.init(jax.random.key(seed)) for seed in range(budget.seeds)]
+    for name, (mixings, weight) in WORLDS.items():
+        agents = [a for m in mixings for a in _train(m, weight, scale, len(mixings))]
+        dim = mixings[0].dim
+        different = [
+            (i, j)
+            for i, j in itertools.combinations(range(len(agents)), 2)
+            if len(mixings) == 1 or agents[i].mixing != agents[j].mixing
+        ]
         rng = np.random.default_rng(11)
-        for private in range(mixing.dim):
-            shared = rng.standard_normal((2 * budget.points, mixing.dim))
-            seen = []
-            for agent, params in zip(agents, weights):
-                z = shared.copy()
-                if private:
-                    z[:, -private:] = rng.standard_normal((len(z), private))
-                x = np.asarray(mixing.forward(params, jnp.asarray(z, jnp.float32)))
-                seen.append((z, agent.encode(x)))
-            for i, j in itertools.combinations(range(budget.seeds), 2):
+        for private in range(dim):
+            seen = _encode(agents, dim, private, BUDGETS[scale].points, rng)
+            for i, j in different:
                 row, w, rotation = _pair(seen[i], seen[j])
-                rows.append(
-                    {"world": name, "i": i, "j": j, "private": private, "N": mixing.dim, **row}
-                )
-                if not private and not example.get(name + "W", np.empty(0)).size:
+                rows.append({"world": name, "i": i, "j": j, "private": private, "N": dim, **row})
+                if not private and (i, j) == different[0]:
                     example |= {name + "W": w, name + "Q": rotation}
     return Finding(
         "Two agents, one world, one orthogonal matrix",
         _claims(rows),
         {"": Picture(_figure(rows, example), _ALT, _CAPTION)},
         rows,
-        settings=id_runs.settings(budget, rho=RHO),
+        settings=id_runs.settings(BUDGETS[scale], rho=RHO),
     )
+
+
+def _train(mixing: Mixing, weight: float, scale: str, num_mixings: int) -> list[Agent]:
+    """Agents of one kind of mixing, each with weights and a stream of its own."""
+    budget = id_runs.for_mixing(BUDGETS[scale], mixing)
+    process = OrnsteinUhlenbeck(mixing.dim)
+    world = LatentWorld(process, mixing, PRESET.noised)
+    num = AGENTS[scale] if num_mixings == 1 else max(1, AGENTS[scale] // 2)
+    runs = [Run(process.params(RHO), RHO, seed, weight) for seed in range(num)]
+    objective = id_runs.learner(budget, mixing=mixing, inputs=mixing.dim)
+    return [
+        Agent(mixing, mixing.init(jax.random.key(run.seed)), m.encode)
+        for run, m in zip(runs, id_runs.study(world, objective, runs, budget))
+    ]
+
+
+def _encode(
+    agents: Sequence[Agent], dim: int, private: int, points: int, rng: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(latents, encodings) of every agent; the last `private` latents are each agent's own."""
+    shared = rng.standard_normal((2 * points, dim))
+    seen = []
+    for agent in agents:
+        z = shared.copy()
+        if private:
+            z[:, -private:] = rng.standard_normal((len(z), private))
+        seen.append((z, agent.perceive(z)))
+    return seen
 
 
 _ALT = "The fitted map beside the predicted rotation; error against its bound; R² against sharing"
