@@ -32,7 +32,7 @@ def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
 
 
 def phase(half_angle: jax.Array) -> Phase:
-    """Cosine and sine of twice `half_angle` (float32), by polynomials: absolute error 2e-7.
+    """Cosine and sine of twice `half_angle` (float32), by polynomials: absolute error 2.6e-7.
 
     Much faster than the library calls on CPUs. The half angle is reduced modulo pi, which leaves
     the doubled angle alone, so that no quadrants have to be told apart. Infinite input gives NaN.
@@ -43,7 +43,7 @@ def phase(half_angle: jax.Array) -> Phase:
     x2 = x * x
     sine = x + x * x2 * _polynomial(x2, _SIN)
     cosine = (1.0 - 0.5 * x2) + x2 * x2 * _polynomial(x2, _COS)
-    return 1.0 - 2.0 * (sine * sine), 2.0 * (sine * cosine)
+    return cosine * cosine - sine * sine, 2.0 * (sine * cosine)
 
 
 def _multiply(a: Phase, b: Phase) -> Phase:
