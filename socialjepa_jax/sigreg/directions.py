@@ -73,7 +73,7 @@ def sobol_points(key: jax.Array, dim: int, num_points: int) -> jax.Array:
         f32[num_points, dim] inside (0, 1), each point uniform.
     """
     shift_1D = jax.random.bits(key, (1, dim), jnp.uint32)
-    points_ND = _sobol_integers(dim, num_points) ^ shift_1D
+    points_ND = jnp.asarray(_sobol_integers(dim, num_points)) ^ shift_1D
     return ((points_ND >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
 
 

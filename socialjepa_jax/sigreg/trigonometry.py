@@ -102,7 +102,8 @@ def trigonometric_polynomial(
         return coefficients_KM[..., k - 1 : k, :] if k <= num_frequencies else 0.0
 
     pivot = 2 * span + 1
-    low, of_cos, of_sin = 0.0, row(a_KM, pivot), row(b_KM, pivot)
+    low: jax.Array | float = 0.0
+    of_cos, of_sin = row(a_KM, pivot), row(b_KM, pivot)
     for k, (c, s) in enumerate(powers, start=1):
         low += row(a_KM, k) * c + row(b_KM, k) * s
         a_up, a_down = row(a_KM, pivot + k), row(a_KM, pivot - k)
