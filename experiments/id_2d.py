@@ -38,7 +38,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
                 for seed in range(budget.seeds)
             ]
             objective = id_runs.learner(budget, regularizer, mixing=mixing)
-            measured = id_runs.study(world, objective, runs, budget)
+            measured = id_runs.study(world, objective, runs, id_runs.for_mixing(budget, mixing))
             rows += [m.row for m in measured]
             if regularizer == "sigreg":
                 best = measured[0].outcome

@@ -75,7 +75,8 @@ def _claims(rows: list, error: np.ndarray) -> list[Claim]:
             holds,
             f"{'agrees' if holds else 'differs'}: {below} of {len(rows)} runs lie above the "
             f"estimated bound; the worst by {score.min():.1f} standard errors "
-            f"({limit:.1f} is what that many runs may show by chance).",
+            f"({limit:.1f} is what that many runs may show by chance). A collapsed encoder has "
+            "error and bound equal.",
         ),
         Claim(
             "decomposition/rank correlation of delta",

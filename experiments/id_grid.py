@@ -81,7 +81,16 @@ def _claims(rows: findings.Rows) -> list[Claim]:
     lambdas, rhos = _values(rows, "lambda"), _values(rows, "rho")
     i, j = np.unravel_index(np.nanargmax(cells), cells.shape)
     best = float(cells[i, j])
-    where = lambdas[i] in paper.GRID_BEST_LAMBDA and rhos[j] in paper.GRID_BEST_RHO
+    there = max(
+        (
+            float(cells[lambdas.index(w), rhos.index(r)])
+            for w in paper.GRID_BEST_LAMBDA
+            for r in paper.GRID_BEST_RHO
+            if w in lambdas and r in rhos
+        ),
+        default=float("nan"),
+    )
+    near = best - there < 0.01  # the paper prints two digits
     claims = [
         Claim(
             "best/r2_hz",
@@ -92,12 +101,12 @@ def _claims(rows: findings.Rows) -> list[Claim]:
             f"{paper.GRID_BEST_R2}.",
         ),
         Claim(
-            "best/lambda",
-            "1e-3 to 5e-3 at rho 0.9 to 0.95",
-            lambdas[i],
-            where,
-            f"{'agrees' if where else 'differs'}: our best cell is lambda {lambdas[i]:g} at rho "
-            f"{rhos[j]:g}.",
+            "best cell/R² beyond the paper's best cells",
+            "best at lambda 1e-3 to 5e-3 and rho 0.9 to 0.95",
+            best - there,
+            near,
+            f"{'agrees' if near else 'differs'}: our best cell, lambda {lambdas[i]:g} at rho "
+            f"{rhos[j]:g}, has R² {best:.4f}; the best of the paper's has {there:.4f}.",
         ),
     ]
     if 0.5 in lambdas:

@@ -53,7 +53,7 @@ BUDGETS = {
     "paper": PUBLISHED,
 }
 
-COUPLING_FACTOR = 5  # couplings converge more slowly, and their steps are cheap
+COUPLING_FACTOR = 3  # couplings converge more slowly, and their steps are cheap
 
 
 def for_mixing(budget: Budget, mixing: Mixing) -> Budget:

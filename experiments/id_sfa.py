@@ -45,7 +45,8 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         labels = {"N": dim, "method": "LeJEPA"}
         runs = [Run(isotropic, RHO, seed, 1e-6, labels=labels) for seed in range(budget.seeds)]
         objective = id_runs.learner(budget, mixing=mixing)
-        rows += [m.row for m in id_runs.study(world, objective, runs, budget)]
+        longer = id_runs.for_mixing(budget, mixing)
+        rows += [m.row for m in id_runs.study(world, objective, runs, longer)]
     return Finding(
         "Slow feature analysis and the number of sources",
         _claims(rows),

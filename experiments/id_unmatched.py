@@ -35,7 +35,8 @@ def run(scale: str, out: pathlib.Path) -> Finding:
                 Run(process.params(RHO), RHO, seed, weight, labels={"N": dim, "encoder": encoder})
                 for seed in range(budget.seeds)
             ]
-            rows += [m.row for m in id_runs.study(world, objective, runs, budget)]
+            spent = id_runs.for_mixing(budget, mixing) if encoder == "matched" else budget
+            rows += [m.row for m in id_runs.study(world, objective, runs, spent)]
     dims = findings.distinct(rows, "N")
     curves = [
         figures.Line(
