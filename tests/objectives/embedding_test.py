@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
@@ -21,14 +22,16 @@ from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.validate import InputError
 
 BATCH = 8
-VIT = ViTConfig(image_size=16, patch_size=4, channels=3, width=16, depth=1, heads=2)
+# At this scale of the weights latents depend on the image enough for rounding not to matter.
+VIT = ViTConfig(image_size=16, patch_size=4, channels=3, width=16, depth=1, heads=2, init_std=0.2)
 RESNET = ResNetConfig(image_size=16, channels=3, depth=10, stem_width=4, stem="small")
-PAIR = MultiCrop(local_views=0)
+CROP = Augment(crop_scale=(0.3, 1.0), flip=True)  # colours are tested with the views
+CROPS = MultiCrop(2, 2, 8, view_a=CROP, view_b=CROP, local=CROP)
+PAIR = dataclasses.replace(CROPS, local_views=0)
 COMMON = {"encoder": VIT, "projector_width": 16, "projector_dim": 8}
+HPARAMS = {"lambda": jnp.float32(0.05)}
 KINDS = {
-    "lejepa": LeJepa(
-        **COMMON, projector_layers=2, sigreg_slices=32, views=MultiCrop(2, 2, local_size=8)
-    ),
+    "lejepa": LeJepa(**COMMON, projector_layers=2, sigreg_slices=32, views=CROPS),
     "lejepa_swa": LeJepa(
         **COMMON,
         projector_layers=1,
@@ -43,9 +46,8 @@ KINDS = {
     "lejepa_resnet": LeJepa(
         encoder=RESNET, latent="mean", projector_layers=0, sigreg_slices=32, views=PAIR
     ),
-    "vicreg": VicReg(**COMMON, projector_layers=3),
-    "vicreg_whiten": VicReg(**COMMON, projector_layers=1, form="whiten"),
-    "infonce": InfoNce(**COMMON, projector_layers=1),
+    "vicreg": VicReg(**COMMON, projector_layers=3, views=PAIR),
+    "infonce": InfoNce(**COMMON, projector_layers=1, views=PAIR),
 }
 
 
@@ -68,7 +70,7 @@ def on_one_device(name):
     objective = KINDS[name]
     params, aux = jax.jit(objective.init)(jax.random.key(1))
     run = jax.jit(functools.partial(loss_and_grads, objective, reduce=Reduce()))
-    return run, params, aux, run(params, aux, batch(), jax.random.key(2), {})
+    return run, params, aux, run(params, aux, batch(), jax.random.key(2), HPARAMS)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -78,19 +80,18 @@ def test_shard_map_equals_one_device(name):
     split, whole = PartitionSpec("data"), PartitionSpec()
     of_batch = {"image": split, "index": split, "mean": whole, "std": whole}
     sharded = jax.shard_map(
-        functools.partial(loss_and_grads, KINDS[name], hparams={}, reduce=Reduce("data")),
+        functools.partial(loss_and_grads, KINDS[name], hparams=HPARAMS, reduce=Reduce("data")),
         mesh=mesh,
         in_specs=(whole, whole, of_batch, whole),
         out_specs=whole,
     )
     ours = jax.jit(sharded)(params, aux, batch(), jax.random.key(2))
     chex.assert_trees_all_close(ours[:2], expected[:2], rtol=1e-5)
-    # 1e-7: a bias in front of a batch normalisation has no gradient but rounding.
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5 * float(jnp.abs(b).max()) + 1e-7),
-        ours[2:],
-        expected[2:],
-    )
+    # A bias in front of a batch normalisation has no gradient but the others' rounding.
+    largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(expected[3]))
+    for a, b in zip(jax.tree.leaves(ours[2:]), jax.tree.leaves(expected[2:])):
+        atol = 1e-5 * float(jnp.abs(b).max()) + 1e-6 * largest
+        np.testing.assert_allclose(a, b, rtol=0.0, atol=atol)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -104,14 +105,14 @@ def test_loss_and_gradients_are_sound(name):
     width, dim = KINDS[name].encoder.width, KINDS[name].projection_dim
     assert 1 <= metrics["latent_rank"] <= width and 1 <= metrics["projection_rank"] <= dim
     chex.assert_trees_all_equal_structs(aux, after)
-    others = [run(params, aux, batch(), jax.random.key(seed), {})[0] for seed in (3, 4)]
+    others = [run(params, aux, batch(), jax.random.key(seed), HPARAMS)[0] for seed in (3, 4)]
     assert run._cache_size() == 1
     assert len({float(x) for x in (loss, *others)}) == 3
 
 
 def test_agents_under_vmap_and_map_have_their_own_weight():
     """Two agents that differ in parameters, data and lambda, each as it would be alone."""
-    objective = KINDS["lejepa"]
+    objective, alone = KINDS["lejepa"], on_one_device("lejepa")[0]
     keys = jax.random.split(jax.random.key(3), 2)
     params, aux = jax.lax.map(objective.init, keys)
     batches = jax.tree.map(lambda *x: jnp.stack(x), batch(), batch(1))
@@ -119,10 +120,10 @@ def test_agents_under_vmap_and_map_have_their_own_weight():
     one = functools.partial(loss_and_grads, objective, reduce=Reduce())
     by_vmap = jax.jit(jax.vmap(one))(*args)
     by_map = jax.jit(lambda *args: jax.lax.map(lambda a: one(*a), args))(*args)
-    alone = [jax.jit(one)(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(2)]
-    expected = jax.tree.map(lambda *x: jnp.stack(x), *alone)
-    chex.assert_trees_all_close(by_map, expected, rtol=1e-5, atol=2e-6)
-    chex.assert_trees_all_close(by_vmap, expected, rtol=1e-5, atol=2e-6)
+    each = [alone(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(2)]
+    expected = jax.tree.map(lambda *x: jnp.stack(x), *each)
+    chex.assert_trees_all_close(by_map, expected, rtol=1e-5, atol=1e-5)
+    chex.assert_trees_all_close(by_vmap, expected, rtol=1e-5, atol=1e-5)
     loss, metrics = expected[:2]
     weight = np.array([0.05, 0.5])
     convex = (1 - weight) * metrics["prediction"] + weight * metrics["sigreg"]
@@ -130,14 +131,14 @@ def test_agents_under_vmap_and_map_have_their_own_weight():
 
 
 def test_views_follow_the_sample_through_the_batch():
-    run, params, aux, (loss, *_) = on_one_device("vicreg_whiten")
+    run, params, aux, (loss, *_) = on_one_device("infonce")
     order = jnp.array([3, 1, 7, 5, 0, 2, 6, 4])
     data = batch()
     reordered = data | {"image": data["image"][order], "index": data["index"][order]}
     key = jax.random.key(2)
-    np.testing.assert_allclose(run(params, aux, reordered, key, {})[0], loss, rtol=1e-5)
+    np.testing.assert_allclose(run(params, aux, reordered, key, HPARAMS)[0], loss, rtol=1e-5)
     wrong = reordered | {"index": data["index"]}
-    assert abs(float(run(params, aux, wrong, key, {})[0] / loss) - 1) > 1e-5
+    assert abs(float(run(params, aux, wrong, key, HPARAMS)[0] / loss) - 1) > 1e-5
 
 
 def test_running_statistics_move_pass_by_pass():
@@ -168,13 +169,12 @@ def test_running_statistics_move_pass_by_pass():
     assert float(jnp.abs(moved - out["projection"]).max()) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["lejepa", "lejepa_resnet"])
-def test_bfloat16_is_close_to_float32(name):
-    objective = KINDS[name]
+def test_bfloat16_is_close_to_float32():
+    objective = KINDS["lejepa"]
     encoder = dataclasses.replace(objective.encoder, dtype="bfloat16")
     coarse = dataclasses.replace(objective, encoder=encoder)
-    _, params, aux, (exact, *_) = on_one_device(name)
-    run = jax.jit(functools.partial(loss_and_grads, coarse, hparams={}, reduce=Reduce()))
+    _, params, aux, (exact, *_) = on_one_device("lejepa")
+    run = jax.jit(functools.partial(loss_and_grads, coarse, hparams=HPARAMS, reduce=Reduce()))
     loss, metrics, after, grads = run(params, aux, batch(), jax.random.key(2))
     chex.assert_type(jax.tree.leaves((loss, metrics, after, grads)), jnp.float32)
     chex.assert_tree_all_finite(grads)

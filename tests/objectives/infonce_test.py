@@ -3,13 +3,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.validate import InputError
 
 VIT = ViTConfig(image_size=8, patch_size=4, channels=1, width=8, depth=1, heads=2)
-COMMON = {"encoder": VIT, "projector_layers": 1, "projector_dim": 4}
+CROP = Augment(crop_scale=(0.3, 1.0))
+PAIR = MultiCrop(local_views=0, view_a=CROP, view_b=CROP)
+COMMON = {"encoder": VIT, "projector_layers": 1, "projector_dim": 4, "views": PAIR}
 
 
 @pytest.mark.parametrize(("kernel", "factor"), [("code", 2.0), ("paper", 1.0)])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.lejepa import LeJepa, prediction_loss
 from socialjepa_jax.objectives.sigreg_term import SigRegTerm
@@ -16,12 +17,13 @@ from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import PAPER, sample_directions
 
 VIT = ViTConfig(image_size=8, patch_size=4, channels=1, width=8, depth=1, heads=2)
+CROP = Augment(crop_scale=(0.3, 1.0))
 TINY = LeJepa(
     encoder=VIT,
     projector_layers=1,
     projector_dim=4,
     sigreg_slices=16,
-    views=MultiCrop(2, 1, local_size=4),
+    views=MultiCrop(2, 1, 4, view_a=CROP, view_b=CROP, local=CROP),
 )
 
 

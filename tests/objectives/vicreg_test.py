@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.objectives.views import MultiCrop
@@ -10,7 +11,9 @@ from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.validate import InputError
 
 VIT = ViTConfig(image_size=8, patch_size=4, channels=1, width=8, depth=1, heads=2)
-COMMON = {"encoder": VIT, "projector_layers": 1, "projector_dim": 4}
+CROP = Augment(crop_scale=(0.3, 1.0))
+PAIR = MultiCrop(local_views=0, view_a=CROP, view_b=CROP)
+COMMON = {"encoder": VIT, "projector_layers": 1, "projector_dim": 4, "views": PAIR}
 
 
 def _hinge(z):
@@ -55,4 +58,4 @@ def test_loss_against_float64(form, expected):
 )
 def test_settings_that_cannot_work_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
-        VicReg(**COMMON, **fields)
+        VicReg(**(COMMON | fields))
