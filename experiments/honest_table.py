@@ -11,24 +11,21 @@ Cost: about five minutes a seed and world on two CPU cores. A run that is there 
 """
 
 import dataclasses
-import json
 import pathlib
-import sys
 from typing import Any
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from configs import eth80_ijepa, smoke, toys_ijepa
 from experiments import jackknife
 from experiments.jackknife import Estimate
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, loop
+from socialjepa_jax import evaluation, launch, loop
 from socialjepa_jax.checkpoint import write_json
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.paper import SOCIAL_JEPA
-from socialjepa_jax.validate import InputError
 
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Repetitions of every run.", lower_bound=1)
 _ETH80 = flags.DEFINE_string("eth80", None, "The ETH-80 photographs (.npz); left out if not given.")
@@ -252,26 +249,20 @@ def write(
     return page
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     """Runs what is missing and writes the table."""
-    del argv
     out = pathlib.Path(_OUT.value).resolve()
     loop.use_compilation_cache(out / "cache" / "xla")
-    try:
-        experiments = worlds(_ETH80.value, _SCALE.value)
-        results = {}
-        for world, experiment in experiments.items():
-            runs = [
-                run(dataclasses.replace(experiment, seed=seed), out / f"{world}_seed{seed}")
-                for seed in range(_SEEDS.value)
-            ]
-            results[world] = average(runs)
-        page = write(out, results, experiments)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    print(json.dumps({"report": str(page)}))
+    experiments = worlds(_ETH80.value, _SCALE.value)
+    results = {}
+    for world, experiment in experiments.items():
+        runs = [
+            run(dataclasses.replace(experiment, seed=seed), out / f"{world}_seed{seed}")
+            for seed in range(_SEEDS.value)
+        ]
+        results[world] = average(runs)
+    print(f"Report: {write(out, results, experiments)}")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    launch.run(main)

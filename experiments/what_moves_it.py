@@ -18,10 +18,10 @@ from typing import Any
 import jax
 import ml_collections
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from configs import toys_ijepa
-from socialjepa_jax import alignment, controls, evaluation, loop
+from socialjepa_jax import alignment, controls, evaluation, launch, loop
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
@@ -145,9 +145,8 @@ def _r2_of_all(
     return found
 
 
-def main(argv: list[str]) -> None:
-    """Runs the variants that are not in the file yet."""
-    del argv
+def main() -> None:
+    """Runs the variants that are not in the folder yet."""
     out = pathlib.Path(_OUT.value).resolve()
     out.mkdir(parents=True, exist_ok=True)
     for name in _ONLY.value or VARIANTS:
@@ -167,4 +166,4 @@ def main(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     flags.mark_flag_as_required("out")
-    app.run(main)
+    launch.run(main)

@@ -1,0 +1,59 @@
+"""What every command of the project shares: flags in, one clear line and an exit code out.
+
+Exit codes: 0 done, 2 bad input, and what the program itself exits with.
+"""
+
+import logging as python_logging
+import pathlib
+import sys
+from collections.abc import Callable
+
+from absl import app, flags, logging
+
+from socialjepa_jax.validate import InputError
+
+_ROOT = str(pathlib.Path(__file__).parents[1])
+
+
+def run(main: Callable[[], None]) -> None:
+    """Parses the flags and calls `main`; bad input becomes one line and exit code 2."""
+
+    def guarded(argv: list[str]) -> None:
+        _show_own_messages()
+        try:
+            if len(argv) > 1:
+                raise InputError(f"unexpected argument {argv[1]!r}")
+            main()
+        except InputError as error:
+            _refuse(str(error))
+
+    app.run(guarded, flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except SystemExit:
+        raise
+    except Exception as error:  # config files are code and may raise anything
+        text = str(error).encode().decode("unicode_escape")  # some arrive with their quotes escaped
+        _refuse(f"{type(error).__name__}: {' '.join(text.replace(chr(92), '').split())}")
+
+
+def _refuse(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _show_own_messages() -> None:
+    """Prints this project's messages as they are, and only warnings of the libraries it uses."""
+    handler = logging.get_absl_handler()
+    handler.setFormatter(python_logging.Formatter("%(message)s"))
+    handler.addFilter(
+        lambda record: record.levelno >= python_logging.WARNING or _is_own(record.pathname)
+    )
+
+
+def _is_own(pathname: str) -> bool:
+    """Whether a message comes from this project, and not from a library installed below it."""
+    return pathname.startswith(_ROOT) and "site-packages" not in pathname[len(_ROOT) :]
