@@ -36,8 +36,8 @@ def _parse(argv: list[str]) -> list[str]:
     except SystemExit:
         raise
     except Exception as error:  # config files are code and may raise anything
-        text = str(error).encode().decode("unicode_escape")  # some arrive with their quotes escaped
-        _refuse(f"{type(error).__name__}: {' '.join(text.replace(chr(92), '').split())}")
+        text = str(error).replace("\\n", " ").replace("\\", "")  # some arrive escaped twice
+        _refuse(f"{type(error).__name__}: {' '.join(text.split())}")
 
 
 def _refuse(message: str) -> None:

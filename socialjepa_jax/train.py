@@ -14,6 +14,7 @@ from ml_collections import config_flags
 
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import launch, loop
+from socialjepa_jax.validate import InputError
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
 _WORKDIR = flags.DEFINE_string(
@@ -24,7 +25,11 @@ flags.mark_flag_as_required("config")
 
 def main() -> None:
     """Runs the experiment that the flags describe."""
-    experiment = config_lib.from_config_dict(_CONFIG.value)
+    try:
+        config = _CONFIG.value.to_dict()
+    except Exception as error:  # a file that cannot be loaded raises when it is first used
+        raise InputError(f"--config: {error}") from None
+    experiment = config_lib.from_config_dict(config)
     workdir = pathlib.Path(_WORKDIR.value)
     loop.use_compilation_cache(loop.cache_folder(workdir) / "xla")
     try:
