@@ -37,11 +37,11 @@ def _parse(argv: list[str]) -> list[str]:
         raise
     except Exception as error:  # config files are code and may raise anything
         text = str(error).replace("\\n", " ").replace("\\", "")  # some arrive escaped twice
-        _refuse(f"{type(error).__name__}: {' '.join(text.split())}")
+        _refuse(f"{type(error).__name__}: {text}")
 
 
 def _refuse(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(2)
 
 
