@@ -36,10 +36,10 @@ def test_ou_pairs_have_the_stated_moments(noised):
     np.testing.assert_allclose(np.cov(both.T), expected, atol=5 * np.sqrt(2 / NUM))
 
 
-@pytest.mark.parametrize("alpha", [0.25, 2.0, 32.0])
+@pytest.mark.parametrize("alpha", [0.25, 32.0])
 @pytest.mark.parametrize("make", [processes.Copula, processes.Langevin])
 def test_both_views_keep_the_generalised_normal_marginal(make, alpha):
-    process = make(1)
+    process = make(1) if make is processes.Copula else make(1, substeps=8)
     views = process.views(process.params(0.8, alpha), jax.random.key(1), NUM)
     for view in views:
         distance = stats.kstest(np.asarray(view, np.float64)[:, 0], _marginal(alpha).cdf).statistic

@@ -61,6 +61,7 @@ def test_vmap_over_agents_gives_the_same_losses(together):
     np.testing.assert_allclose(mapped.curves["loss"], together[2].curves["loss"], rtol=1e-5)
 
 
+@pytest.mark.nightly  # the trainer's own tests split batches on every change
 def test_the_batch_may_be_split_over_devices(together):
     split = run(devices=4)[2]  # one agent axis of 1, four shards of the batch
     np.testing.assert_allclose(split.curves["loss"], together[2].curves["loss"], rtol=1e-4)

@@ -98,7 +98,7 @@ def test_scaled_kernel_widens_with_the_dimension():
     np.testing.assert_allclose(values["scaled"], values["fixed"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("regularizer", pairs.REGULARIZERS)
+@pytest.mark.parametrize("regularizer", ["sigreg", "vicreg", "aninfonce"])
 def test_the_sharded_loss_is_the_loss_of_the_global_batch(regularizer):
     learner = pairs.Pairs(CouplingConfig(4, 2, init="normal", gain=1.0), regularizer)
     params, aux = learner.init(jax.random.key(0))
