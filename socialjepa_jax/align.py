@@ -10,11 +10,12 @@ import json
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from socialjepa_jax import collaboration
 from socialjepa_jax.alignment import cka_debiased, export, files, pairing, study
@@ -25,47 +26,62 @@ from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.alignment_page import matrix_figure, write_alignment_report
 from socialjepa_jax.validate import InputError
 
-_X = flags.DEFINE_string("x", None, "Embeddings to map from: .npy, .npz, .safetensors, .parquet.")
-_Y = flags.DEFINE_string("y", None, "Embeddings to map to.")
-_SPACES = flags.DEFINE_list("spaces", [], "Three or more files with the same rows, instead.")
-_OUT = flags.DEFINE_string("out", None, "Folder for the results.", required=True)
-_IDS_X = flags.DEFINE_string("ids_x", None, "Unique ids of the rows of x, to pair by.")
-_IDS_Y = flags.DEFINE_string("ids_y", None, "Unique ids of the rows of y.")
-_IDS = flags.DEFINE_string("ids", None, "Names of rows that are already paired.")
-_GROUPS = flags.DEFINE_string("groups", None, "What must not be split, by row of x; may repeat.")
-_STRATA = flags.DEFINE_string("strata", None, "Shuffle null pairs only within these, by row of x.")
-_LABELS = flags.DEFINE_string("labels", None, "Categories for probes and colours, by row of x.")
-_KEY = flags.DEFINE_string("key", None, "Array or column, for files that hold several.")
-_METHOD = flags.DEFINE_string("method", "ridge", "ridge, lstsq, procrustes, reduced_rank, robust.")
-_RIDGE = flags.DEFINE_string("ridge", "auto", "Absolute lambda, or auto (10 group folds).")
-_RANK = flags.DEFINE_integer("rank", None, "For reduced_rank.")
-_STANDARDIZE = flags.DEFINE_string("standardize", "full", "full or center.")
-_TEST = flags.DEFINE_float("test_fraction", 0.2, "Share of rows held out, by whole groups.")
-_SEED = flags.DEFINE_integer("seed", 0, "Of the split, the null and the intervals.")
-_PERMUTATIONS = flags.DEFINE_integer("permutations", 20, "Fits on shuffled pairs.")
-_RESAMPLES = flags.DEFINE_integer("resamples", 200, "Draws of groups for intervals.")
-_DROP = flags.DEFINE_bool("drop_nonfinite", False, "Leave out rows with NaN or Inf.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a report in --out.")
+FLAGS = flags.FlagValues()  # of its own: launchers share names, and a process may import several
+_text = partial(flags.DEFINE_string, flag_values=FLAGS)
+_integer = partial(flags.DEFINE_integer, flag_values=FLAGS)
+_bool = partial(flags.DEFINE_bool, flag_values=FLAGS)
+
+_X = _text("x", None, "Embeddings to map from: .npy, .npz, .safetensors, .parquet.")
+_Y = _text("y", None, "Embeddings to map to.")
+_SPACES = flags.DEFINE_list(
+    "spaces", [], "Three or more files with the same rows, instead.", flag_values=FLAGS
+)
+_OUT = _text("out", None, "Folder for the results.")
+_IDS_X = _text("ids_x", None, "Unique ids of the rows of x, to pair by.")
+_IDS_Y = _text("ids_y", None, "Unique ids of the rows of y.")
+_IDS = _text("ids", None, "Names of rows that are already paired.")
+_GROUPS = _text("groups", None, "What must not be split, by row of x; may repeat.")
+_STRATA = _text("strata", None, "Shuffle null pairs only within these, by row of x.")
+_LABELS = _text("labels", None, "Categories for probes and colours, by row of x.")
+_KEY = _text("key", None, "Array or column, for files that hold several.")
+_METHOD = _text("method", "ridge", "ridge, lstsq, procrustes, reduced_rank, robust.")
+_RIDGE = _text("ridge", "auto", "Absolute lambda, or auto (10 group folds).")
+_RANK = _integer("rank", None, "For reduced_rank.")
+_STANDARDIZE = _text("standardize", "full", "full or center.")
+_TEST = flags.DEFINE_float(
+    "test_fraction", 0.2, "Share of rows held out, by whole groups.", flag_values=FLAGS
+)
+_SEED = _integer("seed", 0, "Of the split, the null and the intervals.")
+_PERMUTATIONS = _integer("permutations", 20, "Fits on shuffled pairs.")
+_RESAMPLES = _integer("resamples", 200, "Draws of groups for intervals.")
+_DROP = _bool("drop_nonfinite", False, "Leave out rows with NaN or Inf.")
+_OVERWRITE = _bool("overwrite", False, "Replace a report in --out.")
 
 
 def main(argv: list[str]) -> None:
-    """Runs the study that the flags describe."""
+    """Runs the study that the arguments describe."""
     logging.getLogger("jax").setLevel(logging.WARNING)
+    if "--help" in argv:
+        print(f"{__doc__}\n{FLAGS.get_help()}")
+        return
     try:
-        if len(argv) > 1:
-            raise InputError(f"unexpected argument {argv[1]!r}")
+        unexpected = FLAGS(argv)[1:]
+        if unexpected:
+            raise InputError(f"unexpected argument {unexpected[0]!r}")
         out = _output_folder()
         if _SPACES.value:
             _align_spaces(out)
         else:
             _align_pair(out)
-    except InputError as error:
+    except (InputError, flags.Error) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     print(f"Report: {out / 'report.html'}")
 
 
 def _output_folder() -> Path:
+    if not _OUT.value:
+        raise InputError("give --out, a folder for the results")
     out = Path(_OUT.value)
     if (out / "report.html").exists() and not _OVERWRITE.value:
         raise InputError(f"--out={out} already holds a report; give --overwrite to replace it")
@@ -141,9 +157,9 @@ def _pair_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows_x = rows_y = np.arange(len(x))
     bad = np.isin(rows_x, files.find_bad_rows(x)) | np.isin(rows_y, files.find_bad_rows(y))
     if bad.any() and not _DROP.value:
-        listed = ", ".join(str(row) for row in rows_x[bad][:5])
+        listed = ", ".join(str(row) for row in rows_x[bad][:5]) + ", ..." * int(bad.sum() > 5)
         raise InputError(
-            f"{bad.sum()} pairs hold NaN or Inf (rows {listed}{', ...' * (bad.sum() > 5)} of "
+            f"{bad.sum()} pairs hold NaN or Inf (rows {listed} of "
             f"{_X.value}); give --drop_nonfinite to leave them out"
         )
     return rows_x[~bad], rows_y[~bad]
@@ -268,4 +284,4 @@ def _write_spaces_page(
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main(sys.argv)
