@@ -7,6 +7,7 @@ import logging as python_logging
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from absl import app, flags, logging
 
@@ -40,7 +41,7 @@ def _parse(argv: list[str]) -> list[str]:
         _refuse(f"{type(error).__name__}: {text}")
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(2)
 

@@ -65,8 +65,9 @@ def augment(
     Returns:
         f32[B, *size, C]; the very input where everything is off.
     """
-    size = images_BHWC.shape[1:3] if size is None else size
-    return jax.vmap(lambda image, key: _augment_one(image, key, config, size))(images_BHWC, keys_B)
+    _, height, width, _ = images_BHWC.shape
+    shape = (height, width) if size is None else size
+    return jax.vmap(lambda image, key: _augment_one(image, key, config, shape))(images_BHWC, keys_B)
 
 
 def _augment_one(
