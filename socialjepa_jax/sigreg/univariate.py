@@ -21,7 +21,8 @@ from jax.scipy.stats import norm
 
 from socialjepa_jax import validate
 
-_TINY = 1e-8  # least variance to divide by: collapse scores high, and its 4th power is no float32 zero
+# Least variance to divide by: a collapsed slice scores high, and no power of it underflows to 0.
+_TINY = 1e-8
 
 
 def _as_float(u: jax.Array) -> jax.Array:
