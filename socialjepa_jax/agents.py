@@ -130,21 +130,23 @@ class Trainer:
         local = self.batch_size // num_shards
         start = jax.lax.axis_index(sharding.DATA) * local
         rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
-        step_key = self._step_key(state.step, seed)
+        _, step_key = self._step_keys(state.step, seed)
         keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
         pictures = data.images[rows].astype(jnp.float32) / 255
         pictures = augment(pictures, keys, self.augmentation)
         images = normalize(pictures, data.mean, data.std)
         return {"image": images, "index": rows, "mean": data.mean, "std": data.std}
 
-    def _step_key(self, step: jax.Array, seed: jax.Array) -> jax.Array:
-        return jax.random.fold_in(agent_key(seed, _STEP), step)
+    def _step_keys(self, step: jax.Array, seed: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The step's keys of the objective and of the augmentation."""
+        loss_key, augment_key = jax.random.split(jax.random.fold_in(agent_key(seed, _STEP), step))
+        return loss_key, augment_key
 
     def _step_one(
         self, state: AgentState, data: AgentData, hparams: HParams
     ) -> tuple[AgentState, Metrics]:
         """One update of one agent, inside shard_map."""
-        loss_key, _ = jax.random.split(self._step_key(state.step, hparams["seed"]))
+        loss_key, _ = self._step_keys(state.step, hparams["seed"])
         batch = self._batch(state, data, hparams["seed"])
         (loss, (aux, metrics)), grads = jax.value_and_grad(self.objective.loss, has_aux=True)(
             state.params,

@@ -105,8 +105,11 @@ class Checkpoints:
                 return self._restore_step(step, abstract)
             except Exception as error:  # whatever Orbax raises on damaged files
                 self._set_aside(step, error)
-        if found:
-            raise InputError(f"no checkpoint in {self._directory} can be read, see *.damaged")
+        if found or any(self._directory.glob("*.damaged*")):
+            raise InputError(
+                f"no checkpoint in {self._directory} can be read, see *.damaged; "
+                "remove the folder to start anew"
+            )
         return None
 
     def _restore_step(self, step: int, abstract: PyTree) -> PyTree:

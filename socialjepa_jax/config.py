@@ -36,6 +36,10 @@ KINDS: dict[str, dict[str, type]] = {
 }
 
 
+AGENT_SEEDS = 1_000_003  # agent seeds are below, and
+REPETITIONS = 4_294  # experiment seeds below this: a pair of them is one uint32
+
+
 @dataclasses.dataclass(frozen=True)
 class Agents:
     """Who is trained: one entry per agent in each field.
@@ -56,7 +60,9 @@ class Agents:
             )
         if len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds={self.seeds} must be distinct: equal seeds are one agent")
-        validate.non_negative(cameras=min(self.cameras), seeds=min(self.seeds))
+        validate.non_negative(cameras=min(self.cameras))
+        for seed in self.seeds:
+            validate.in_range(0, AGENT_SEEDS - 1, seeds=seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +153,7 @@ class Experiment:
     alignment: Alignment = Alignment()
 
     def __post_init__(self) -> None:
-        validate.non_negative(seed=self.seed)
+        validate.in_range(0, REPETITIONS - 1, seed=self.seed)
         validate.one_of(("train", "all"), pretrain_on=self.pretrain_on)
         self._check_encoder()
         cameras = len(self.data.protocol.azimuths)

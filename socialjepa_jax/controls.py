@@ -11,7 +11,7 @@ import numpy as np
 
 from socialjepa_jax.data.base import ViewDataset
 
-_PCA_ROWS = 2000  # components are fitted on at most so many pictures, evenly spaced
+_PCA_ROWS = 2000  # components are fitted on at most so many pictures, drawn at random
 
 
 def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarray:
@@ -19,14 +19,18 @@ def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarra
 
     Args:
         images: u8[N, H, W, C].
-        train_rows: i64[R], rows the components are fitted on (evenly thinned to 2,000).
+        train_rows: i64[R], rows the components are fitted on (2,000 of them at random, since rows
+            are sorted by factors and every other one may miss a level).
         dim: components kept.
 
     Returns:
-        f32[N, dim]; fewer columns where there are fewer training rows or pixels.
+        f32[N, dim]; fewer columns where there are fewer training rows or pixels. The components
+        are turned by a fixed random rotation: standardising each principal component would whiten
+        them, so that R2 counts the least of them like the first, which it does to no encoder.
     """
     pixels_NP = images.reshape(len(images), -1).astype(np.float32) / 255.0
-    train_RP = pixels_NP[train_rows[:: -(-len(train_rows) // _PCA_ROWS)]].astype(np.float64)
+    rng = np.random.default_rng(0)
+    train_RP = pixels_NP[rng.permutation(train_rows)[:_PCA_ROWS]].astype(np.float64)
     mean_P = train_RP.mean(axis=0)
     train_RP -= mean_P
     # The smaller Gram matrix holds the same spectrum.
@@ -35,7 +39,8 @@ def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarra
     top = np.argsort(values)[::-1][:dim]
     top = top[values[top] > 1e-10 * values[top[0]]]
     basis_PD = train_RP.T @ (vectors[:, top] / np.sqrt(values[top])) if wide else vectors[:, top]
-    return (pixels_NP - mean_P.astype(np.float32)) @ basis_PD.astype(np.float32)
+    rotation_DD, _ = np.linalg.qr(rng.normal(size=(len(top), len(top))))
+    return (pixels_NP - mean_P.astype(np.float32)) @ (basis_PD @ rotation_DD).astype(np.float32)
 
 
 def one_hot(levels: np.ndarray) -> np.ndarray:
@@ -87,6 +92,8 @@ def shuffled_within(
     cells: np.ndarray, parts: tuple[np.ndarray, ...], rng: np.random.Generator
 ) -> np.ndarray:
     """A pairing that is wrong on purpose: row n is paired with another row of its cell.
+
+    A row that is alone in its cell keeps its partner.
 
     Args:
         cells: i64[N]; rows move only within equal values (all zeros: anywhere).

@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: noted when they come, acted on at the next step boundary."""
+"""Why a run ends early: a monitor, or a signal, which is acted on at the next step boundary."""
 
 import os
 import signal
@@ -8,6 +8,22 @@ from types import FrameType, TracebackType
 from absl import logging
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+class Stopped(RuntimeError):
+    """A monitor ended the run.
+
+    Attributes:
+        exit_code: of the launcher.
+    """
+
+    exit_code = 3
+
+
+class Interrupted(Stopped):
+    """A signal ended the run after its state was saved; the same command goes on from there."""
+
+    exit_code = 75
 
 
 class Interruption:

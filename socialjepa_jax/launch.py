@@ -1,6 +1,6 @@
 """What every command of the project shares: flags in, one clear line and an exit code out.
 
-Exit codes: 0 done, 2 bad input, and what the program itself exits with.
+Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved.
 """
 
 import logging as python_logging
@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from absl import app, flags, logging
 
+from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.validate import InputError
 
 _ROOT = str(pathlib.Path(__file__).parents[1])
@@ -27,6 +28,9 @@ def run(main: Callable[[], None]) -> None:
             main()
         except InputError as error:
             _refuse(str(error))
+        except Stopped as stop:
+            print(f"stopped: {stop}", file=sys.stderr)
+            sys.exit(stop.exit_code)
 
     app.run(guarded, flags_parser=_parse)
 

@@ -10,7 +10,6 @@ import json
 import pathlib
 import platform
 import tempfile
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -26,26 +25,12 @@ from socialjepa_jax.checkpoint import Checkpoints, write_json
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.resident import channel_statistics
-from socialjepa_jax.interruption import Interruption
-from socialjepa_jax.objectives.base import HParams
+from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
+from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.validate import InputError
 from socialjepa_jax.writers import Writer
 
-
-class Stopped(RuntimeError):
-    """A monitor ended the run.
-
-    Attributes:
-        exit_code: of the launcher.
-    """
-
-    exit_code = 3
-
-
-class Interrupted(Stopped):
-    """A signal ended the run after its state was saved; the same command goes on from there."""
-
-    exit_code = 75
+_FEWEST_STATES = 4  # below, an evaluation has no meaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +77,7 @@ def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interrupti
     _prepare(workdir, experiment)
     dataset = experiment.data.load(cache_folder(workdir))
     _describe(dataset)
+    _check_splits(dataset)
     trainer = make_trainer(experiment)
     data = place(experiment, dataset, trainer)
     hparams = make_hparams(experiment)
@@ -107,6 +93,8 @@ def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interrupti
     untrained = evaluation.Untrained(
         baseline, encode_same_init(trainer, hparams, data, dataset.num_states, experiment)
     )
+    if interruption.requested:
+        raise Interrupted("training is done and saved; the same command makes the table")
     rows = evaluation.table(experiment, dataset, latents, untrained)
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
     page = report.write_run_report(workdir, dataset)
@@ -132,6 +120,17 @@ def _describe(dataset: ViewDataset) -> None:
     )
 
 
+def _check_splits(dataset: ViewDataset) -> None:
+    """Refuses before training what could not be measured after it."""
+    for split in evaluation.splits(dataset):
+        for part, rows in (("fit on", split.train), ("test on", split.test)):
+            if len(rows) < _FEWEST_STATES:
+                raise InputError(
+                    f"config.data.splits leaves {len(rows)} states to {part} in the {split.name} "
+                    f"split; at least {_FEWEST_STATES} are needed"
+                )
+
+
 def _train(
     experiment: Experiment,
     workdir: pathlib.Path,
@@ -148,20 +147,29 @@ def _train(
     step = first = int(jax.device_get(state.step)[0])
     if step:
         logging.info("Resuming at step %d of %d.", step, run.steps)
+    if step % run.steps_per_call:
+        raise InputError(
+            f"config.run.steps_per_call={run.steps_per_call} must divide {step}, the step to "
+            "resume at"
+        )
     manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
-    latents = None
+    latents = metrics = None
     with Writer(workdir, step, run.steps) as writer:
         while True:
-            if step % run.eval_every == 0 or step == run.steps:
+            ends = step == run.steps
+            evaluates = ends or step % run.eval_every == 0
+            saves = (ends or step % run.save_every == 0 or interruption.requested) and step > first
+            if metrics is not None and (evaluates or saves):
+                _refuse_non_finite(metrics, step, run.steps_per_call)
+            if evaluates:
                 latents = encode_states(trainer, state, data, dataset.num_states, experiment)
                 if step == 0 or step > first:  # a resumed run has this line already
                     scalars = evaluation.scalars(experiment, dataset, latents)
                     writer.write(step, "eval", scalars)
                     evaluation.warn_of_collapse(scalars, step)
-            due = step % run.save_every == 0 or step == run.steps or interruption.requested
-            if due and step > first:
+            if saves:
                 checkpoints.save(step, state, manifest)
-            if step == run.steps:
+            if ends:
                 break
             if interruption.requested:
                 checkpoints.wait()
@@ -178,10 +186,10 @@ def _train(
 def _log(
     writer: Writer,
     step: int,
-    metrics: Mapping[str, np.ndarray],
+    metrics: Metrics,
     experiment: Experiment,
 ) -> None:
-    """Writes the metrics of the last call; raises `Stopped` if a loss is not finite."""
+    """Writes the metrics of the last call, and stops the run if a loss is not finite."""
     run, num_agents = experiment.run, len(experiment.agents.seeds)
     scalars = {
         f"agent_{k}/{name}": float(values[k, -1])
@@ -194,9 +202,14 @@ def _log(
     writer.write(step, "train", scalars)
     losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
     writer.progress(step, scalars["images_per_s"], losses)
-    if not np.isfinite(metrics["loss"]).all():
+    _refuse_non_finite(metrics, step, run.steps_per_call)
+
+
+def _refuse_non_finite(metrics: Metrics, step: int, steps_per_call: int) -> None:
+    """Raises `Stopped` if a loss of the last call is not finite: it is never saved."""
+    if not np.isfinite(jax.device_get(metrics["loss"])).all():
         raise Stopped(
-            f"the loss is not finite between steps {step - run.steps_per_call} and {step}; "
+            f"the loss is not finite between steps {step - steps_per_call} and {step}; "
             "the last checkpoint is from before"
         )
 
@@ -221,9 +234,9 @@ def make_hparams(experiment: Experiment) -> HParams:
     """What differs between agents, as arrays [A]."""
     # One number names the repetition and the agent, so that equal agent seeds of different
     # repetitions share nothing either.
-    seeds = [experiment.seed * 1_000_003 + seed for seed in experiment.agents.seeds]
+    seeds = [experiment.seed * config_lib.AGENT_SEEDS + seed for seed in experiment.agents.seeds]
     return {
-        "seed": jnp.asarray(np.asarray(seeds, np.uint64).astype(np.uint32)),
+        "seed": jnp.asarray(np.asarray(seeds, np.uint32)),
         "learning_rate": jnp.ones(len(seeds), jnp.float32),
         "total_steps": jnp.full(len(seeds), experiment.run.steps, jnp.int32),
     }
@@ -326,12 +339,17 @@ def _prepare(workdir: pathlib.Path, experiment: Experiment) -> None:
             pass
     except OSError as error:
         raise InputError(f"--workdir={workdir} cannot be written: {error.strerror}") from None
-    path = workdir / "config.json"
+    path, holds = workdir / "config.json", workdir / "checkpoints"
     plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
-    if path.exists():
+    if holds.exists() and not holds.is_dir():
+        raise InputError(f"--workdir={workdir}: checkpoints is a file")
+    if holds.exists() and any(holds.iterdir()):
+        # Without checkpoints there is nothing to lose, and a first try may have been a mistake.
+        if not path.exists():
+            raise InputError(f"--workdir={workdir} holds checkpoints but no config.json")
         try:
-            old = json.loads(path.read_text())
-        except json.JSONDecodeError:
+            old = json.loads(path.read_bytes())
+        except ValueError:
             raise InputError(f"{path} is not a run's configuration; use another workdir") from None
         changed = config_lib.differences(old, plain)
         if changed:
@@ -339,7 +357,5 @@ def _prepare(workdir: pathlib.Path, experiment: Experiment) -> None:
                 f"--workdir={workdir} holds another run ({'; '.join(changed[:3])}); "
                 "use another workdir or the same settings"
             )
-    elif (workdir / "checkpoints").exists():
-        raise InputError(f"--workdir={workdir} holds checkpoints but no config.json")
     write_json(path, plain)
     write_json(workdir / "environment.json", versions())

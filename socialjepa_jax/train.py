@@ -7,7 +7,6 @@ Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and save
 """
 
 import pathlib
-import sys
 
 from absl import flags
 from ml_collections import config_flags
@@ -30,14 +29,11 @@ def main() -> None:
     except Exception as error:  # a file that cannot be loaded raises when it is first used
         raise InputError(f"--config: {error}") from None
     experiment = config_lib.from_config_dict(config)
+    if not _WORKDIR.value:
+        raise InputError("--workdir= must name a folder")
     workdir = pathlib.Path(_WORKDIR.value)
     loop.use_compilation_cache(loop.cache_folder(workdir) / "xla")
-    try:
-        result = loop.fit(experiment, workdir)
-    except loop.Stopped as stop:
-        print(f"stopped: {stop}", file=sys.stderr)
-        sys.exit(stop.exit_code)
-    print(f"Report: {result.report}")
+    print(f"Report: {loop.fit(experiment, workdir).report}")
 
 
 if __name__ == "__main__":

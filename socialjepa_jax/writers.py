@@ -20,6 +20,9 @@ def truncate(path: pathlib.Path, step: int) -> None:
     file equals that of an uninterrupted one."""
     if not path.exists():
         return
+    if step == 0:  # nothing was saved: the run starts anew, its evaluation of step 0 included
+        path.unlink()
+        return
     kept = []
     for line in path.read_text().splitlines():
         try:

@@ -162,10 +162,10 @@ def test_sharded_step_equals_the_objective_by_hand():
         rows = agents.batch_rows(agents.agent_key(seed, agents._ORDER), 0, len(TRAIN_ROWS), 8)
         rows = data.rows[k][rows]
         step_key = jax.random.fold_in(agents.agent_key(seed, agents._STEP), 0)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
+        key, augment_key = jax.random.split(step_key)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(augment_key, rows)
         pictures_B = augment(data.images[k][rows] / 255.0, keys, trainer.augmentation)
         images = normalize(pictures_B, data.mean[k], data.std[k])
-        key = jax.random.split(step_key)[0]
         (loss, _), grads = jax.value_and_grad(trainer.objective.loss, has_aux=True)(
             params, aux, {"image": images, "index": rows}, key, {}, sharding.Reduce()
         )

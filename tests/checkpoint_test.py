@@ -83,11 +83,12 @@ def test_all_damaged_is_refused(tmp_path):
     _saved(tmp_path, steps=(1, 2))
     for step in (1, 2):
         _truncate(tmp_path / str(step))
-    with (
-        Checkpoints(tmp_path, keep=5) as checkpoints,
-        pytest.raises(InputError, match="no checkpoint"),
-    ):
-        checkpoints.restore(_abstract())
+    for _ in range(2):  # and not silently begun anew the second time
+        with (
+            Checkpoints(tmp_path, keep=5) as checkpoints,
+            pytest.raises(InputError, match="no checkpoint"),
+        ):
+            checkpoints.restore(_abstract())
 
 
 def test_a_save_that_orbax_would_skip_is_an_error(tmp_path):

@@ -45,6 +45,8 @@ def _with(path, value):
         ("objective.vit.patch_size", 7, r"vit.image_size=48 must be a multiple of 7"),
         ("objective.vit.channels", 3, r"objective.vit.image_size=48, channels=3 must be those"),
         ("agents.seeds", (1, 1, 2), r"config.agents.seeds=\(1, 1, 2\) must be distinct"),
+        ("agents.seeds", (0, 2**32, 1), r"config.agents.seeds=4294967296 must be in"),
+        ("seed", 10**20, r"config.seed=100000000000000000000 must be in"),
         ("agents.cameras", (0, 1, 5), r"cameras=\(0, 1, 5\): there are 2 cameras"),
         ("agents.cameras", (), r"config.agents.cameras=\(\) and seeds"),
     ],

@@ -16,12 +16,26 @@ def test_pixel_pca_spans_what_sklearn_finds(shape):
     flat = images.reshape(len(images), -1) / 255.0
     expected = PCA(5, svd_solver="full").fit(flat[train]).transform(flat)
     ours = controls.pixel_pca(images, train, 5)
-    np.testing.assert_allclose(np.abs(ours), np.abs(expected), atol=2e-5)  # up to signs
+    np.testing.assert_allclose(ours @ ours.T, expected @ expected.T, atol=1e-4)  # up to rotation
+    # No column is a component: each holds a share of them all.
+    spread = ours.std(axis=0)
+    assert spread.max() / spread.min() < expected.std(axis=0).max() / expected.std(axis=0).min()
 
 
 def test_pixel_pca_keeps_no_more_than_there_is():
     images = np.random.default_rng(0).integers(0, 256, (9, 4, 4, 1), dtype=np.uint8)
     assert controls.pixel_pca(images, np.arange(6), 32).shape == (9, 5)
+
+
+def test_thinning_misses_no_level_of_a_factor_that_rows_are_sorted_by(monkeypatch):
+    """Rows cycle through three lightings; taking every third one would see a single lighting."""
+    monkeypatch.setattr(controls, "_PCA_ROWS", 60)
+    rng = np.random.default_rng(0)
+    lighting = np.tile([0, 1, 2], 60)
+    patterns = rng.integers(0, 256, (3, 4, 4, 1), dtype=np.uint8)
+    latents = controls.pixel_pca(patterns[lighting], np.arange(180), 8)
+    means = np.stack([latents[lighting == level].mean(axis=0) for level in range(3)])
+    assert np.linalg.matrix_rank(means - means.mean(axis=0), tol=1e-3) == 2
 
 
 def test_one_hot():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import chex
 import jax
@@ -12,6 +13,7 @@ from configs import smoke, toys_ijepa
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import loop
 from socialjepa_jax.checkpoint import Checkpoints
+from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.validate import InputError
 
 STEPS = 4
@@ -98,6 +100,36 @@ def test_a_finished_run_is_not_trained_again(straight, experiment):
     np.testing.assert_array_equal(again.latents, result.latents)
 
 
+def test_a_call_length_that_cannot_end_is_refused(straight, experiment):
+    """From step 4 of 8, calls of 3 steps would never meet the end."""
+    _, workdir = straight
+    target = workdir.parent / "other_calls"
+    shutil.copytree(workdir, target)
+    config = json.loads((target / "config.json").read_text())
+    run = dataclasses.replace(experiment.run, steps=9, steps_per_call=3, log_every=3,
+                              eval_every=3, save_every=3)  # fmt: skip
+    config["run"]["steps"] = 9
+    (target / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="steps_per_call=3 must divide 4"):
+        loop.fit(dataclasses.replace(experiment, run=run), target)
+
+
+def test_a_failed_first_try_does_not_block_the_corrected_one(straight, experiment, parent):
+    workdir = parent / "corrected"
+    workdir.mkdir()
+    (workdir / "config.json").write_text(json.dumps({"name": "a mistake"}))
+    result = loop.fit(experiment, workdir)
+    np.testing.assert_array_equal(result.latents, straight[0].latents)
+
+
+def test_too_few_states_are_refused_before_training(experiment, parent):
+    data = dataclasses.replace(
+        experiment.data, splits=dataclasses.replace(experiment.data.splits, test_states=0.01)
+    )
+    with pytest.raises(InputError, match="states to test on in the state split"):
+        loop.fit(dataclasses.replace(experiment, data=data), parent / "too_few")
+
+
 def test_another_run_in_the_workdir_is_refused(straight, experiment):
     _, workdir = straight
     other = dataclasses.replace(experiment, seed=1)
@@ -123,9 +155,12 @@ def test_a_batch_larger_than_the_data_is_refused(experiment, parent, tmp_path):
 def test_a_loss_that_is_not_finite_stops_the_run(experiment, parent):
     optim = dataclasses.replace(experiment.optim, learning_rate=1e30, warmup_fraction=0.0)
     workdir = parent / "diverged"
-    with pytest.raises(loop.Stopped, match="not finite") as stop:
-        loop.fit(dataclasses.replace(experiment, optim=optim), workdir)
+    run = dataclasses.replace(experiment.run, log_every=STEPS)  # found before the log says so
+    with pytest.raises(Stopped, match="not finite") as stop:
+        loop.fit(dataclasses.replace(experiment, optim=optim, run=run), workdir)
     assert stop.value.exit_code == 3
+    with Checkpoints(workdir / "checkpoints", 2) as checkpoints:
+        assert checkpoints.steps() == []  # nothing that is not finite was saved
 
 
 def test_states_are_made_of_arrays_that_a_checkpoint_can_hold(straight):

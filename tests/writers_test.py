@@ -39,3 +39,10 @@ def test_resuming_drops_what_came_after_the_checkpoint(tmp_path):
     with Writer(tmp_path, 4, 10) as writer:
         writer.write(6, "train", {"loss": 3.0})
     assert [line["step"] for line in _lines(tmp_path)] == [2, 4, 6]
+
+
+def test_a_run_that_saved_nothing_starts_an_empty_log(tmp_path):
+    for _ in range(2):
+        with Writer(tmp_path, 0, 10) as writer:
+            writer.write(0, "eval", {"pair_0_1/state/r2": 0.5})
+    assert [line["step"] for line in _lines(tmp_path)] == [0]
