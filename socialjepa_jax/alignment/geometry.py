@@ -151,7 +151,8 @@ def _equal_mass_table(z_ND: jax.Array, count: int, bins: int) -> Table:
     )
     middle = np.cumsum(counts) - counts / 2
     table = np.minimum(bins * middle // counts.sum(), bins - 1)
-    return jnp.asarray(low), jnp.asarray(scale), jnp.asarray(table, jnp.int32)
+    dtype = z_ND.dtype  # else the distances would be promoted
+    return jnp.asarray(low, dtype), jnp.asarray(scale, dtype), jnp.asarray(table, jnp.int32)
 
 
 def _codes(d_BN: jax.Array, table: Table) -> jax.Array:
