@@ -4,7 +4,7 @@ Paper: Social-JEPA, sections 3-4 (smallNORB's protocol, 0 against 160 degrees), 
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa.py --workdir=runs/toys
 Cost: about five minutes on two CPU cores. The third agent shares the first one's camera and
 nothing else: it is the ceiling of what another seed alone leaves.
-Expected: see the honest table in BUILD_NOTES.md.
+Expected: see the honest table in BUILD_NOTES.md, which trains this on finer patches and longer.
 """
 
 import ml_collections
@@ -33,21 +33,22 @@ def get_config() -> ml_collections.ConfigDict:
                 seed=0,
             ),
             objective=IJepa(
-                vit=ViTConfig(image_size=48, patch_size=6, channels=1, width=64, depth=4, heads=4),
+                vit=ViTConfig(image_size=48, patch_size=8, channels=1, width=64, depth=4, heads=4),
                 predictor="mlp_patch",
                 mlp_width=256,
                 target_norm="layernorm",
+                latent_encoder="target",
             ),
             augment=Augment(crop_scale=(0.5, 1.0), flip=True),
             agents=Agents(cameras=(0, 1, 0), seeds=(0, 1, 2)),
             optim=AdamW(learning_rate=1e-3),
             run=Run(
-                steps=2000,
+                steps=1600,
                 batch_size=64,
                 steps_per_call=25,
                 log_every=100,
-                eval_every=500,
-                save_every=500,
+                eval_every=400,
+                save_every=400,
             ),
         )
     )

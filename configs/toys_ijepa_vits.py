@@ -4,7 +4,7 @@ Paper: Social-JEPA, appendix A.1-A.2 and Table 3 (smallNORB's column): AdamW (0.
 3e-4, weight decay 0.05, clip 1.0, batch 256, 4 target blocks of 7x7, EMA 0.996 -> 1.0, predictor
 width 2048, latent CLS.
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa_vits.py --workdir=runs/vits
-Cost: 21.6 GFLOP a picture; 2,700 states x 200 epochs are 1,350 steps of 256 for each agent.
+Cost: 21.6 GFLOP a picture; 200 epochs of 1,728 training states are 1,350 steps of 256 an agent.
 Expected: not measured yet.
 """
 

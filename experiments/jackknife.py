@@ -1,8 +1,9 @@
 """Alignment metrics with intervals over objects: what would change had one object not been seen.
 
-The map is fixed; one held-out object after the other is left out of the test set (delete-one-group
-jackknife, Efron & Stein, 1981). A difference between two rows is jackknifed as a difference, so
-that what both share cancels. Ranks (DSC) and neighbours (NOS) are those of the whole test set.
+One held-out object after the other is left out of the test set (delete-one-group jackknife, Efron &
+Stein, 1981), the map held fixed; where a run was repeated, the spread of its repetitions is added.
+A difference between two rows is treated as a difference throughout, so that what both share
+cancels. Ranks (DSC) and neighbours (NOS) are those of the whole test set.
 
 Shape key: N test samples, D features of x, E features of y, G objects.
 """
@@ -32,16 +33,20 @@ class Estimate:
     """A metric on all test samples, and without each object in turn.
 
     Attributes:
-        value: on all samples.
-        without: [G].
+        value: on all samples, averaged over repetitions.
+        without: [G], the same without each object.
+        repeats: [R], the value of each repetition.
     """
 
     value: float
     without: np.ndarray
+    repeats: np.ndarray
 
     def minus(self, other: "Estimate") -> "Estimate":
         """The difference, paired object by object."""
-        return Estimate(self.value - other.value, self.without - other.without)
+        return Estimate(
+            self.value - other.value, self.without - other.without, self.repeats - other.repeats
+        )
 
     @staticmethod
     def mean(estimates: "list[Estimate]") -> "Estimate":
@@ -49,20 +54,38 @@ class Estimate:
         return Estimate(
             float(np.mean([e.value for e in estimates])),
             np.mean([e.without for e in estimates], axis=0),
+            np.concatenate([e.repeats for e in estimates]),
         )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval from Student's t with G - 1 degrees of freedom."""
-        count = len(self.without)
-        spread = np.sqrt((count - 1) * np.var(self.without))
-        half = float(stats.t.ppf(0.5 + level / 2, count - 1) * spread)
+        """Confidence interval over objects and repetitions.
+
+        The two variances add; Student's t has the degrees of freedom of Welch and Satterthwaite.
+        NaN with a single object.
+        """
+        objects, repeats = len(self.without), len(self.repeats)
+        if objects < 2:
+            return float("nan"), float("nan")
+        parts = [((objects - 1) * np.var(self.without), objects - 1)]
+        if repeats > 1:
+            parts.append((np.var(self.repeats, ddof=1) / repeats, repeats - 1))
+        variance = sum(part for part, _ in parts)
+        if variance == 0:
+            return self.value, self.value
+        freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+        half = float(stats.t.ppf(0.5 + level / 2, freedom) * np.sqrt(variance))
         return self.value - half, self.value + half
+
+
+def _estimate(value: float, without: np.ndarray) -> Estimate:
+    """Of a single run."""
+    return Estimate(float(value), np.asarray(without), np.array([float(value)]))
 
 
 def from_sums(sums_G: np.ndarray, counts_G: np.ndarray) -> Estimate:
     """A mean over samples, from each object's sum and count."""
     total, count = sums_G.sum(), counts_G.sum()
-    return Estimate(float(total / count), (total - sums_G) / (count - counts_G))
+    return _estimate(total / count, (total - sums_G) / (count - counts_G))
 
 
 def estimates(
@@ -87,7 +110,7 @@ def estimates(
         )
         for g in range(index_N.max() + 1)
     ]
-    shared = Estimate(evaluation.shared_dimensions(linear_map, x, y, split), np.array(dims))
+    shared = _estimate(evaluation.shared_dimensions(linear_map, x, y, split), np.array(dims))
     x, y = x[split.test], y[split.test]
     x_ND, y_NE = linear_map.standardize_x(x), linear_map.standardize_y(y)
     back_ND = linear_map.backward(y_NE, standardized=True)
@@ -122,8 +145,8 @@ def _r2(residual_NE: np.ndarray, y_NE: np.ndarray, index_N: np.ndarray) -> Estim
         return 1 - error / (square - np.sum(total_E**2, axis=-1) / count)
 
     whole = [a.sum(axis=0) for a in (error_G, square_G, sum_GE, count_G)]
-    return Estimate(
-        float(r2(*whole)),
+    return _estimate(
+        r2(*whole),
         r2(*(w - part for w, part in zip(whole, (error_G, square_G, sum_GE, count_G)))),
     )
 
@@ -150,7 +173,7 @@ def _dsc(a_ND: np.ndarray, b_NE: np.ndarray, index_N: np.ndarray) -> Estimate:
     sums = sums + sums.swapaxes(1, 2)  # each pair of samples now stands in two cells
     total = sums.sum(axis=(1, 2)) / 2
     touched = sums.sum(axis=2) - np.diagonal(sums, axis1=1, axis2=2) / 2
-    return Estimate(float(_pearson(total)), _pearson(total[:, None] - touched))
+    return _estimate(_pearson(total), _pearson(total[:, None] - touched))
 
 
 def _pearson(sums: np.ndarray) -> np.ndarray:
@@ -160,12 +183,13 @@ def _pearson(sums: np.ndarray) -> np.ndarray:
 
 def _nos(a_ND: np.ndarray, b_NE: np.ndarray, index_N: np.ndarray, k: int) -> Estimate:
     """1 - overlap of the k nearest neighbours, averaged over samples."""
+    k = min(k, len(a_ND) - 1)
     neighbours = []
     for z in (a_ND, b_NE):
         distances = _distances(z)
         np.fill_diagonal(distances, np.inf)
         mask = np.zeros(distances.shape, bool)
-        np.put_along_axis(mask, np.argpartition(distances, k, axis=1)[:, :k], True, axis=1)
+        np.put_along_axis(mask, np.argpartition(distances, k - 1, axis=1)[:, :k], True, axis=1)
         neighbours.append(mask)
     disagreement_N = 1 - np.sum(neighbours[0] & neighbours[1], axis=1) / k
     return from_sums(_sum_by(disagreement_N, index_N), _sum_by(np.ones(len(a_ND)), index_N))
@@ -174,4 +198,4 @@ def _nos(a_ND: np.ndarray, b_NE: np.ndarray, index_N: np.ndarray, k: int) -> Est
 def _replicated(metric, spaces: tuple[np.ndarray, ...], index_N: np.ndarray) -> Estimate:
     """A metric evaluated anew without each object."""
     without = [metric(*(z[index_N != g] for z in spaces)) for g in range(index_N.max() + 1)]
-    return Estimate(metric(*spaces), np.array(without))
+    return _estimate(metric(*spaces), np.array(without))
