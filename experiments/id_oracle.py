@@ -27,6 +27,8 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     claims, groups = [], {}
     for loss in ("whiten", "sigreg"):
         some = select(rows, method=loss)
+        if not some:
+            continue
         predicted, trained = (np.array([r[k] for r in some]) for k in ("oracle_r2", "trained_r2"))
         groups[loss] = (predicted, trained)
         error = float(np.abs(predicted - trained).mean())
