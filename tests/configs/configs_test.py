@@ -84,7 +84,7 @@ def test_a_configuration_says_what_it_is(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_configuration_runs_one_step(name, tmp_path):
-    config = smoke.shrink(CONFIGS[name].get_config(), steps=1)
+    config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
         config.data.path = _write_smallnorb(tmp_path)
     if name.startswith("eth80"):
