@@ -2,8 +2,8 @@
 
 Paper: Social-JEPA, sections 3-4 (smallNORB's protocol, 0 against 160 degrees), made small.
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa.py --workdir=runs/toys
-Cost: four to five minutes on two CPU cores (3.4 measured on jax 0.10.2). The third agent shares the first one's camera and
-nothing else: it is the ceiling of what another seed alone leaves.
+Cost: four to five minutes on two CPU cores (3.4 measured on jax 0.10.2). The third agent shares the
+first one's camera and nothing else: it is the ceiling of what another seed alone leaves.
 Expected: see the honest table in BUILD_NOTES.md, which trains this on finer patches and longer.
 """
 
