@@ -167,7 +167,8 @@ def test_half_precision_input_is_computed_in_float32(dtype):
     u = jnp.asarray(samples(300, 8), dtype)
     value = epps_pulley(u)
     assert value.dtype == jnp.float32
-    np.testing.assert_array_equal(value, epps_pulley(u.astype(jnp.float32)))
+    # The last bits depend on how it is fused; half precision would be off by 1e-3.
+    np.testing.assert_allclose(value, epps_pulley(u.astype(jnp.float32)), rtol=2e-6)
 
 
 @pytest.mark.parametrize(
