@@ -4,6 +4,7 @@ Shape key: A agents, N states, D latent dimensions.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,8 +142,15 @@ def subjects(
     experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
 ) -> Iterator[Subject]:
     """Every pair of agents, on every split, with its controls (see the module `controls`)."""
+    dim = latents_AND.shape[-1]
+    halves = {split.name: split for split in splits(dataset)}
+
+    @functools.cache  # pairs of agents share cameras
+    def pixels(camera: int, name: str) -> np.ndarray:
+        return controls.pixel_pca(dataset.images[camera], halves[name].train, dim)
+
     for i, j, same_camera in pairs(experiment.agents.cameras):
-        for split in splits(dataset):
+        for split in halves.values():
             x, y = latents_AND[i], latents_AND[j]
             found = {"same_camera": (x, y)}
             if not same_camera:
@@ -150,7 +158,11 @@ def subjects(
                     "trained": (x, y),
                     "untrained": (untrained.own_init[i], untrained.own_init[j]),
                     "untrained_same_init": (untrained.same_init[i], untrained.same_init[j]),
-                    **_data_controls(experiment, dataset, split, (i, j), x, y),
+                    "pixel_pca": (
+                        pixels(experiment.agents.cameras[i], split.name),
+                        pixels(experiment.agents.cameras[j], split.name),
+                    ),
+                    **_mismatched(experiment, dataset, split, x, y),
                 }
                 found |= _partialled(dataset, split, found)
             for row, spaces in found.items():
@@ -176,24 +188,16 @@ def _partialled(
     return {name: (rest(found[row][0]), rest(found[row][1])) for row, name in PARTIALLED.items()}
 
 
-def _data_controls(
-    experiment: Experiment,
-    dataset: ViewDataset,
-    split: Split,
-    agents: tuple[int, int],
-    x: np.ndarray,
-    y: np.ndarray,
+def _mismatched(
+    experiment: Experiment, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Controls made of the pictures, the pairing and the factors: row name -> two spaces."""
-    cameras = [experiment.agents.cameras[k] for k in agents]
-    pixels = [controls.pixel_pca(dataset.images[c], split.train, x.shape[1]) for c in cameras]
+    """The same latents with wrong pairs: row name -> two spaces."""
     rng = np.random.default_rng(experiment.seed)
     names = controls.shared_factor_names(dataset)
     parts = (split.train, split.test)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
     in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
     return {
-        "pixel_pca": (pixels[0], pixels[1]),
         "mismatched": (x, y[anywhere]),
         "mismatched_cell": (x, y[in_cell]),
     }
