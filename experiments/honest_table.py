@@ -2,13 +2,13 @@
 
     python -m experiments.honest_table --seeds=3 --out=runs/honest [--eth80=eth80_96.npz]
 
-Trains the agents of `configs/toys_ijepa.py` (on other toys than those its settings were chosen on)
-and of `configs/eth80_ijepa.py`, on finer patches and for longer, once a seed, and sets R2, shared
-dimensions, DSC, NOS@10, debiased CKA, RankMe and probe accuracies beside every control: on both
-splits, for the CLS token of the trained encoder and of its moving average. Differences to a control
-are paired object by object; intervals hold both objects and seeds to be drawn.
+Trains the agents of `configs/toys_*.py` (on other toys than those the settings were chosen on) and
+of `configs/eth80_*.py`, once a seed and objective, and sets R2, shared dimensions, DSC, NOS@10,
+debiased CKA, RankMe and probe accuracies beside every control: on both splits, for every encoder an
+objective has (I-JEPA: the trained one and its moving average). Differences to a control are paired
+object by object; intervals hold both objects and seeds to be drawn.
 
-Cost: about seven minutes a seed and world on two CPU cores. A run that is there already is reused.
+Cost: @COST@. A run that is there already is reused.
 """
 
 import dataclasses
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from configs import eth80_ijepa, smoke, toys_ijepa
+from configs import eth80_ijepa, eth80_lejepa, smoke, toys_ijepa, toys_lejepa
 from experiments import jackknife
 from experiments.jackknife import Estimate
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, launch, loop
+from socialjepa_jax import evaluation, launch, loop, validate
 from socialjepa_jax.checkpoint import write_json
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.report import html, tables
@@ -31,6 +31,7 @@ from socialjepa_jax.validate import InputError
 
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Repetitions of every run.", lower_bound=1)
 _ETH80 = flags.DEFINE_string("eth80", None, "The ETH-80 photographs (.npz); left out if not given.")
+_OBJECTIVES = flags.DEFINE_list("objectives", ["ijepa", "lejepa"], "What trains the agents.")
 _OUT = flags.DEFINE_string("out", None, "Folder of the runs and the page.", required=True)
 _SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu"], "smoke: seconds, no meaning.")
 
@@ -42,29 +43,38 @@ RIVALS = (
     "untrained_partialled",
     "pixel_pca_partialled",
 )  # controls without training
-LATENTS = {"context/cls": "CLS of the trained encoder", "target/cls": "CLS of its moving average"}
+CONFIGS = {
+    "ijepa": {"toys": toys_ijepa.get_config, "eth80": eth80_ijepa.get_config},
+    "lejepa": {"toys": toys_lejepa.get_config, "eth80": eth80_lejepa.get_config},
+}
+LATENTS = {
+    "ijepa": {
+        "context/cls": "CLS of the trained encoder",
+        "target/cls": "CLS of its moving average",
+    },
+    "lejepa": {"cls": "CLS of the encoder"},
+}  # by the objective's kind
 # After the shared factors are regressed out, a row is compared with its like.
 PARTIALLED = ("partialled", "untrained_partialled", "pixel_pca_partialled")
 ROWS = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
 REFERENCE = dict.fromkeys(CONTROLS, "trained") | dict.fromkeys(PARTIALLED[1:], "partialled")
 
 
-def worlds(eth80: str | None, scale: str) -> dict[str, Experiment]:
-    """The experiments of the table by name."""
-    found = {"toys": toys_ijepa.get_config()}
-    if eth80 is not None:
-        if not pathlib.Path(eth80).exists():
-            raise InputError(f"--eth80={eth80} does not exist")
-        photographs = eth80_ijepa.get_config()
-        photographs.data.path = eth80
-        found["eth80"] = photographs
-    for name, config in found.items():
-        config.objective.vit.patch_size = 6
-        config.objective.latent_encoder = "context"
-        config.run.steps = 2000
-        if scale == "smoke":
-            found[name] = smoke.shrink(config)
-    return {name: config_lib.from_config_dict(config) for name, config in found.items()}
+def arms(objectives: list[str], eth80: str | None, scale: str) -> dict[str, Experiment]:
+    """The experiments of the table by name, world by world."""
+    if eth80 is not None and not pathlib.Path(eth80).exists():
+        raise InputError(f"--eth80={eth80} does not exist")
+    found = {}
+    for world in ("toys", "eth80") if eth80 else ("toys",):
+        for objective in objectives:
+            validate.one_of(tuple(CONFIGS), objectives=objective)
+            config = CONFIGS[objective][world]()
+            if world == "eth80":
+                config.data.path = eth80
+            if scale == "smoke":
+                config = smoke.shrink(config)
+            found[f"{world}_{objective}"] = config_lib.from_config_dict(config)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +106,8 @@ def run(experiment: Experiment, workdir: pathlib.Path) -> dict[str, dict[tuple[s
         trainer, result.state, data, result.dataset.num_states, experiment, everything=True
     )
     # At step 0 the moving average is the encoder itself, so both have the same untrained controls.
-    return {name: _measure(experiment, result, everything[name]) for name in LATENTS}
+    latents = LATENTS[experiment.objective.kind]
+    return {name: _measure(experiment, result, everything[name]) for name in latents}
 
 
 def _measure(
@@ -220,25 +231,26 @@ def to_json(measured: Rows) -> list[dict[str, Any]]:
 def write(
     out: pathlib.Path, results: dict[str, dict[str, Rows]], experiments: dict[str, Experiment]
 ) -> pathlib.Path:
-    """Writes honest_table.json, .md and .html from world -> latent -> rows; returns the page."""
+    """Writes honest_table.json, .md and .html from arm -> latent -> rows; returns the page."""
     claims, sections, markdown = [], {}, []
     paper = SOCIAL_JEPA[1].value("smallNORB (Viewpoint 0° vs 160°)", "r2")
-    for world, latents in results.items():
+    for arm, latents in results.items():
         parts: list[html.Html] = []
+        names = LATENTS[experiments[arm].objective.kind]
         for latent, measured in latents.items():
-            parts.append(html.tag("h3", LATENTS[latent]))
+            parts.append(html.tag("h3", names[latent]))
             for split in sorted({split for _, split in measured}):
                 sentences = [
                     verdict(measured, split, reference, metric)
                     for metric in ("r2", "shared_dims")
                     for reference in ("trained", "partialled")
                 ]
-                claims.append(_claim(f"{world}/{latent}/{split}/r2", paper, measured, sentences))
+                claims.append(_claim(f"{arm}/{latent}/{split}/r2", paper, measured, sentences))
                 table = to_table(measured, split)
                 parts += [*map(html.paragraph, sentences), tables.to_html(table)]
-                markdown += [f"### {world}, {LATENTS[latent]}, {split} split", ""]
+                markdown += [f"### {arm}, {names[latent]}, {split} split", ""]
                 markdown += [f"- {line}" for line in sentences] + ["", tables.to_markdown(table)]
-        sections[world] = (experiments[world].name, html.join(*parts))
+        sections[arm] = (experiments[arm].name, html.join(*parts))
     write_json(
         out / "honest_table.json",
         {
@@ -247,10 +259,10 @@ def write(
             "environment": loop.versions(),
             "claims": claims,
             "rows": {
-                world: {latent: to_json(measured) for latent, measured in latents.items()}
-                for world, latents in results.items()
+                arm: {latent: to_json(measured) for latent, measured in latents.items()}
+                for arm, latents in results.items()
             },
-            "configs": {world: config_lib.to_plain(e) for world, e in experiments.items()},
+            "configs": {arm: config_lib.to_plain(e) for arm, e in experiments.items()},
         },
     )
     (out / "honest_table.md").write_text("\n".join(markdown))
@@ -281,14 +293,14 @@ def main() -> None:
     """Runs what is missing and writes the table."""
     out = pathlib.Path(_OUT.value).resolve()
     loop.use_compilation_cache(out / "cache" / "xla")
-    experiments = worlds(_ETH80.value, _SCALE.value)
+    experiments = arms(_OBJECTIVES.value, _ETH80.value, _SCALE.value)
     results = {}
-    for world, experiment in experiments.items():
+    for arm, experiment in experiments.items():
         runs = [
-            run(dataclasses.replace(experiment, seed=seed), out / f"{world}_seed{seed}")
+            run(dataclasses.replace(experiment, seed=seed), out / f"{arm}_seed{seed}")
             for seed in range(_SEEDS.value)
         ]
-        results[world] = {name: average([found[name] for found in runs]) for name in LATENTS}
+        results[arm] = {name: average([found[name] for found in runs]) for name in runs[0]}
     print(f"Report: {write(out, results, experiments)}")
 
 

@@ -78,6 +78,13 @@ VARIANTS: dict[str, Callable[[Config], None]] = {
     "no_augment": _set(augment__crop_scale=(1.0, 1.0), augment__flip=False),
     "no_flip": _set(augment__flip=False),
     "crop_0.2": _set(augment__crop_scale=(0.2, 1.0)),
+    "view_a": _set(augment__crop_scale=(0.2, 1.0), augment__colours__jitter=(0.4, 0.4, 0.0, 0.0)),
+    "view_b": _set(
+        augment__crop_scale=(0.2, 1.0),
+        augment__colours__jitter=(0.4, 0.4, 0.0, 0.0),
+        augment__colours__blur=0.5,
+        augment__colours__solarize=0.2,
+    ),
     "width_128": _set(objective__vit__width=128),
     "patch_6": _set(objective__vit__patch_size=6),
     "pixels_96": _set(
