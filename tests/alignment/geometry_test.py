@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist, pdist
 
-from socialjepa_jax.alignment import geometry, local, neighbors
+from socialjepa_jax.alignment import candidates, geometry, local, neighbors, rows, tally, tiles
 from socialjepa_jax.validate import InputError
 
 
@@ -53,6 +53,37 @@ def test_eight_devices_give_what_one_gives():
     many = geometry.compare(x, y, (5,), exact=False, mesh=mesh)
     np.testing.assert_array_equal(one.joint, many.joint)
     np.testing.assert_allclose(many.overlap[5], one.overlap[5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("bins", [0, 512])
+@pytest.mark.parametrize("lattice", [False, True])
+def test_accelerators_find_what_cpus_find(bins, lattice):
+    """`rows` (whole rows, top_k, scatter) against `tiles` (half the tiles, limits)."""
+    x, y = spaces(300)
+    if lattice:  # many ties
+        x, y = np.round(x[:, :2]), np.round(y[:, :2])
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    with jax.enable_x64(True):
+        on_cpu = tiles.run(x, y, (1, 10, 50), bins, None)
+        passes = [rows.run(x, y, (1, 10, 50), bins, m) for m in (None, mesh)]
+    for found in passes:
+        np.testing.assert_allclose(found.overlaps, on_cpu.overlaps, rtol=1e-6)
+        if bins:
+            np.testing.assert_allclose(
+                tally.joint_spearman(found.joint), tally.joint_spearman(on_cpu.joint), rtol=1e-6
+            )
+            assert found.joint.sum() == 300 * 299 // 2
+
+
+def test_spaces_without_neighbours_are_left_to_the_pass_that_needs_no_candidates(monkeypatch):
+    monkeypatch.setattr(candidates, "_ROOM", 1000)
+    x, _ = spaces(400)
+    constant = np.ones((400, 2))
+    with pytest.raises(candidates.TooManyTies), jax.enable_x64(True):
+        tiles.run(x, constant, (3,), 0, None)
+    found = geometry.compare(x, constant, (3,))
+    assert found.overlap_expected[3] == pytest.approx(3 / 399)
+    assert found.overlap[3] == pytest.approx(brute_overlap(x, constant, 3))
 
 
 def test_order_of_the_samples_does_not_matter():

@@ -1,0 +1,141 @@
+"""The pass over all pairs on CPUs: XLA makes square tiles of distances, NumPy selects from them.
+
+Only tiles on and above the diagonal are made: a tile gives its rows neighbours among its columns
+and its columns neighbours among its rows. `top_k`, on which accelerators rely (`rows.py`), is
+slow in XLA on CPUs; comparisons with a limit are not.
+
+Shape suffixes: N samples (padded), D features, T side of a tile, G groups in a tile, H bins.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from socialjepa_jax.alignment import neighbors
+from socialjepa_jax.alignment.candidates import Candidates, overlap_sums
+from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.tally import Table, Tally, count_pairs, equal_mass_tables
+
+_SIDES = (256, 512)  # of tiles, below 1,024 samples and from there on
+_MAX_TILES = (1 << 31) // _SIDES[1] ** 2  # whose pairs an int32 can count
+
+# First row and column, distances [T, T], minima of groups of every row's and column's [T, G].
+Tile = tuple[tuple[int, int], list[np.ndarray], list[list[np.ndarray]]]
+
+
+def run(
+    x_ND: Float64,
+    y_ND: Float64,
+    ks: tuple[int, ...],
+    bins: int,
+    mesh: Mesh | None,
+) -> Tally:
+    """Goes through all pairs of samples; see `rows.run`.
+
+    Raises:
+      TooManyTies: if too many distances are equal to be kept as candidates.
+    """
+    count = len(x_ND)
+    side = _SIDES[count >= 4 * _SIDES[0]]
+    spaces = [neighbors.padded(z, "float32" if bins else "float64", side) for z in (x_ND, y_ND)]
+    tables = equal_mass_tables(spaces, count, bins)
+    groups = min(side, 1 << max(ks).bit_length()) if ks else 0  # more than max(ks)
+    found = [Candidates(len(z), max(ks) + 1, z.dtype) for z in spaces] if ks else []
+    sweep, kept = _Sweep(spaces, tables, side, groups, bins, mesh), []
+    for corner, tile, minima in sweep.tiles(count):
+        for candidates, d_TT, least in zip(found, tile, minima):
+            candidates.add(corner, d_TT, least)
+        if not bins:
+            pairs_TT = np.isfinite(tile[0])
+            kept.append([d_TT[pairs_TT] for d_TT in tile])
+    sums: Float64 = np.zeros((2, 0))
+    if ks:
+        near_x, near_y = (candidates.matrix()[:count] for candidates in found)
+        sums = overlap_sums(near_x, near_y, ks)
+    if bins:
+        return Tally(sums / count, joint=sweep.joint)
+    return Tally(sums / count, distances=[np.concatenate(parts) for parts in zip(*kept)])
+
+
+class _Sweep:
+    """Tiles in the making on some devices, and the joint histogram of those made so far."""
+
+    def __init__(
+        self,
+        spaces: Sequence[jax.Array],
+        tables: Sequence[Table],
+        side: int,
+        groups: int,
+        bins: int,
+        mesh: Mesh | None,
+    ) -> None:
+        self.joint = np.zeros((bins, bins), np.int64)
+        self._side, self._groups, self._bins = side, groups, bins
+        self._devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
+        parts = [list(z.reshape(-1, side, z.shape[1])) for z in spaces]
+        self._held = [jax.device_put((parts, tables), device) for device in self._devices]
+
+    def tiles(self, count: int) -> Iterator[Tile]:
+        """All tiles, the diagonal first; every device works ahead by one."""
+        corners = np.stack(np.triu_indices(len(self._held[0][0][0])), axis=1)
+        corners = corners[np.argsort(corners[:, 1] - corners[:, 0], kind="stable")]
+        for start in range(0, len(corners), _MAX_TILES):
+            joints = [
+                jax.device_put(jnp.zeros(self.joint.size, jnp.int32), d) for d in self._devices
+            ]
+            waiting: deque[tuple] = deque()
+            for n, (i, j) in enumerate(corners[start : start + _MAX_TILES].tolist()):
+                corner, on = (i * self._side, j * self._side), n % len(joints)
+                (x, y), tables = self._held[on]
+                sides = (x[i], x[j]), (y[i], y[j])
+                joints[on], *tile = _tile(
+                    joints[on], sides, tables, corner, count, self._groups, len(self.joint)
+                )
+                waiting.append((corner, tile))
+                if len(waiting) > len(joints):
+                    yield _on_host(*waiting.popleft())
+            yield from itertools.starmap(_on_host, waiting)
+            self.joint += sum(np.asarray(z).reshape(self.joint.shape) for z in joints)
+
+
+def _on_host(corner: tuple[int, int], tile: list) -> Tile:
+    d, minima = jax.tree.map(np.asarray, tile)
+    return corner, d, minima
+
+
+@partial(jax.jit, static_argnames=("groups", "bins"), donate_argnums=0)
+def _tile(
+    joint: jax.Array,
+    sides: Sequence[tuple[jax.Array, jax.Array]],
+    tables: Sequence[Table],
+    corner: tuple[jax.Array, jax.Array],
+    count: jax.Array,
+    groups: int,
+    bins: int,
+) -> tuple[jax.Array, list[jax.Array], list[tuple[jax.Array, jax.Array]]]:
+    """Counts the pairs of a tile; its distances, and what `Candidates` needs of them."""
+    side = len(sides[0][0])
+    row_T1, column_1T = corner[0] + jnp.arange(side)[:, None], corner[1] + jnp.arange(side)[None]
+    pair_TT = (column_1T > row_T1) & (column_1T < count)
+    d = [neighbors.squared_distances(*rows) for rows in sides]
+    if bins:
+        joint = count_pairs(joint, d, tables, pair_TT)
+    if bins and not groups:
+        return joint, [], []
+    d = [jnp.where(pair_TT, d_TT, jnp.inf) for d_TT in d]
+    return joint, d, [_minima(d_TT, groups) for d_TT in d] if groups else []
+
+
+def _minima(d_TT: jax.Array, groups: int) -> tuple[jax.Array, jax.Array]:
+    """Minima [T, G] over groups of columns of every row, and of rows of every column."""
+    side = len(d_TT)
+    of_rows = jnp.min(d_TT.reshape(side, side // groups, groups), axis=1)
+    return of_rows, jnp.min(d_TT.reshape(side // groups, groups, side), axis=0).T
