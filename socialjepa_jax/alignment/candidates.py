@@ -95,13 +95,21 @@ def overlap_sums(x_NN: sparse.csr_array, y_NN: sparse.csr_array, ks: tuple[int, 
     for start in range(0, x_NN.shape[0], _BLOCK_ROWS):
         blocks = [z[start : start + _BLOCK_ROWS] for z in (x_NN, y_NN)]
         nearest = [_nearest(block, max(ks) + 1) for block in blocks]
-        shared = _shared(*(index_BK[:, :-1] for index_BK, _ in nearest))[np.asarray(ks) - 1]
-        sums[0] += shared
-        if any((d_BK[:, k - 1] == d_BK[:, k]).any() for _, d_BK in nearest for k in ks):
-            shared = [
-                _shared_by_chance(blocks, [d_BK[:, k - 1] for _, d_BK in nearest], k) for k in ks
+        tied_B = np.zeros(blocks[0].shape[0], bool)
+        for _, d_BK in nearest:
+            tied_B |= np.any([d_BK[:, k - 1] == d_BK[:, k] for k in ks], axis=0)
+        sure, tied = (
+            _shared(*(index_BK[rows_B, :-1] for index_BK, _ in nearest))[np.asarray(ks) - 1]
+            for rows_B in (~tied_B, tied_B)
+        )
+        sums[0] += sure + tied
+        if tied_B.any():
+            kth = [d_BK[tied_B] for _, d_BK in nearest]
+            tied = [
+                _shared_by_chance([z[tied_B] for z in blocks], [d[:, k - 1] for d in kth], k)
+                for k in ks
             ]
-        sums[1] += shared
+        sums[1] += sure + tied
     return sums / ks
 
 
@@ -122,8 +130,9 @@ def _nearest(block: sparse.csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _shared(a_BK: np.ndarray, b_BK: np.ndarray) -> np.ndarray:
     """The number of entries that the first 1, 2, ... K places have in common, over all rows."""
-    _, p, q = np.nonzero(a_BK[:, :, None] == b_BK[:, None, :])
-    return np.bincount(np.maximum(p, q), minlength=a_BK.shape[1]).cumsum()
+    k = a_BK.shape[1]
+    place = np.flatnonzero(a_BK[:, :, None] == b_BK[:, None, :]) % (k * k)
+    return np.bincount(np.maximum(*np.divmod(place, k)), minlength=k).cumsum()
 
 
 def _shared_by_chance(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import ArrayLike
@@ -103,7 +104,7 @@ def pair_distances(z: ArrayLike) -> Float64:
     count = len(z_ND)
     parts = []
     with jax.enable_x64(True):
-        padded = neighbors.padded(z_ND, "float64")
+        padded = jnp.asarray(neighbors.padded(z_ND, "float64"))
         for rows_B in neighbors.row_blocks(len(padded)):
             d_BN = np.asarray(_block_distances(padded, rows_B))[rows_B < count, :count]
             parts.append(d_BN[np.arange(count)[None] > rows_B[rows_B < count, None]])

@@ -26,8 +26,7 @@ def r2(linear_map: LinearMap, x_test: ArrayLike, y_test: ArrayLike) -> float:
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     y_NE = linear_map.standardize_y(y_NE)
-    residual_NE = y_NE - linear_map.standardize_x(x_ND) @ linear_map.w.T
-    return _pooled_r2(residual_NE, y_NE)
+    return _pooled_r2(*_squares(linear_map, linear_map.standardize_x(x_ND), y_NE))
 
 
 def evaluate(
@@ -92,17 +91,23 @@ def evaluate(
 
 
 def _regression(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> dict[str, float]:
-    residual_NE = y_NE - x_ND @ linear_map.w.T
-    raw_NE, raw_y_NE = residual_NE * linear_map.y_scale, y_NE * linear_map.y_scale
-    mse = float(np.mean(residual_NE**2))
+    sse_E, sst_E = _squares(linear_map, x_ND, y_NE)
+    unit_E = linear_map.y_scale**2
+    mse = float(np.mean(sse_E)) / len(y_NE)
     return {
         "mse": mse,
         "mse_sum": mse * y_NE.shape[1],
-        "mse_raw": float(np.mean(raw_NE**2)),
-        "r2": _pooled_r2(residual_NE, y_NE),
-        "r2_uniform": _uniform_r2(residual_NE, y_NE),
-        "r2_raw": _pooled_r2(raw_NE, raw_y_NE),
+        "mse_raw": float(np.mean(sse_E * unit_E)) / len(y_NE),
+        "r2": _pooled_r2(sse_E, sst_E),
+        "r2_uniform": _uniform_r2(sse_E, sst_E),
+        "r2_raw": _pooled_r2(sse_E * unit_E, sst_E * unit_E),
     }
+
+
+def _squares(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> tuple[Float64, Float64]:
+    """Sums over samples of squares of z2 - W z1, and of z2 about its mean: [E] each."""
+    residual_NE = y_NE - x_ND @ linear_map.w.T
+    return np.sum(residual_NE**2, axis=0), np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
 
 
 def common_space(
@@ -119,23 +124,22 @@ def common_space(
 
 def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
     found = geometry.compare(a, b, neighbors)
+    cka, cka_debiased = similarity.cka_pair(a, b)
     return {
         "dsc": found.dsc,
-        "cka": similarity.cka(a, b),
-        "cka_debiased": similarity.cka_debiased(a, b),
+        "cka": cka,
+        "cka_debiased": cka_debiased,
         **{f"nos@{k}": 1 - share for k, share in found.overlap.items()},
         **{f"nos_expected@{k}": 1 - share for k, share in found.overlap_expected.items()},
     }
 
 
-def _pooled_r2(residual_NE: Float64, y_NE: Float64) -> float:
-    sst = float(np.sum((y_NE - y_NE.mean(axis=0)) ** 2))
-    return 1 - float(np.sum(residual_NE**2)) / sst if sst > 0 else float("nan")
+def _pooled_r2(sse_E: Float64, sst_E: Float64) -> float:
+    sst = float(np.sum(sst_E))
+    return 1 - float(np.sum(sse_E)) / sst if sst > 0 else float("nan")
 
 
-def _uniform_r2(residual_NE: Float64, y_NE: Float64) -> float:
-    sse_E = np.sum(residual_NE**2, axis=0)
-    sst_E = np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
+def _uniform_r2(sse_E: Float64, sst_E: Float64) -> float:
     varies_E = sst_E > 0
     score_E = np.where(sse_E == 0, 1.0, 0.0)
     score_E[varies_E] = 1 - sse_E[varies_E] / sst_E[varies_E]

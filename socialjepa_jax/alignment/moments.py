@@ -43,9 +43,10 @@ def checked(value: ArrayLike, name: str) -> np.ndarray:
         raise InputError(f"{name} must be samples x features, got shape {array.shape}")
     if not np.can_cast(array.dtype, np.float64, casting="same_kind"):
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    for start, block in zip(range(0, len(array), BLOCK_ROWS), float64_blocks(array)):
-        if not np.isfinite(block).all():
-            row, column = np.argwhere(~np.isfinite(block))[0]
+    for start in range(0, len(array), BLOCK_ROWS):
+        finite = np.isfinite(array[start : start + BLOCK_ROWS])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
             raise InputError(f"{name} is not finite at row {start + row}, column {column}")
     return array
 

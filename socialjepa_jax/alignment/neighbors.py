@@ -19,7 +19,7 @@ _FEATURE_MULTIPLE = 32
 _GROUP = 64  # columns whose minimum stands for them in the two-level search
 
 
-def padded(z: Float64, dtype: str, multiple: int = _ROW_MULTIPLE) -> jax.Array:
+def padded(z: Float64, dtype: str, multiple: int = _ROW_MULTIPLE) -> np.ndarray:
     """Latents [n, d], centred and filled up with zeros to [N, D], N a multiple.
 
     Zero features do not change a distance; rows from n on must be masked by the caller.
@@ -27,7 +27,7 @@ def padded(z: Float64, dtype: str, multiple: int = _ROW_MULTIPLE) -> jax.Array:
     n, d = z.shape
     z_ND = np.zeros((n + -n % multiple, d + -d % _FEATURE_MULTIPLE), dtype)
     np.subtract(z, z.mean(axis=0), out=z_ND[:n, :d], casting="same_kind")
-    return jnp.asarray(z_ND)
+    return z_ND
 
 
 def row_blocks(padded_rows: int) -> np.ndarray:

@@ -36,8 +36,9 @@ def run(
       mesh: devices to spread the work over; None: one.
     """
     count = len(x_ND)
-    spaces = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]
-    tables = equal_mass_tables(spaces, count, bins)
+    arrays = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]
+    tables = equal_mass_tables(arrays, count, bins)
+    spaces = [jnp.asarray(z) for z in arrays]
     blocks = neighbors.row_blocks(len(spaces[0]))
     blocks = blocks[blocks[:, 0] < count]
     devices = 1 if mesh is None else mesh.size

@@ -15,7 +15,7 @@ import numpy as np
 from socialjepa_jax.alignment.moments import Float64
 
 _FINE = 1 << 16  # equal-width bins that are looked up to find the bin of equal mass
-_SAMPLE_ROWS = 128  # rows whose distances set the bins
+_SAMPLE_ROWS = 64  # rows whose distances set the bins
 
 Table = tuple[jax.Array, jax.Array, jax.Array]  # lowest squared distance, bins a unit, bin [F]
 
@@ -35,9 +35,9 @@ class Tally:
     distances: Sequence[Float64] | None = None
 
 
-def equal_mass_tables(spaces: Sequence[jax.Array], count: int, bins: int) -> list[Table]:
+def equal_mass_tables(spaces: Sequence[np.ndarray], count: int, bins: int) -> list[Table]:
     """The bins of every space's distances, from the first `count` rows; none for no bins."""
-    return [_equal_mass(np.asarray(z_ND)[:count], bins) for z_ND in spaces if bins]
+    return [_equal_mass(z_ND[:count], bins) for z_ND in spaces if bins]
 
 
 def _equal_mass(z_ND: np.ndarray, bins: int) -> Table:

@@ -70,7 +70,7 @@ class _Sweep:
 
     def __init__(
         self,
-        spaces: Sequence[jax.Array],
+        spaces: Sequence[np.ndarray],
         tables: Sequence[Table],
         side: int,
         groups: int,
@@ -88,9 +88,7 @@ class _Sweep:
         corners = np.stack(np.triu_indices(len(self._held[0][0][0])), axis=1)
         corners = corners[np.argsort(corners[:, 1] - corners[:, 0], kind="stable")]
         for start in range(0, len(corners), _MAX_TILES):
-            joints = [
-                jax.device_put(jnp.zeros(self.joint.size, jnp.int32), d) for d in self._devices
-            ]
+            joints = [jnp.zeros(self.joint.size, jnp.int32, device=d) for d in self._devices]
             waiting: deque[tuple] = deque()
             for n, (i, j) in enumerate(corners[start : start + _MAX_TILES].tolist()):
                 corner, on = (i * self._side, j * self._side), n % len(joints)
@@ -103,7 +101,8 @@ class _Sweep:
                 if len(waiting) > len(joints):
                     yield _on_host(*waiting.popleft())
             yield from itertools.starmap(_on_host, waiting)
-            self.joint += sum(np.asarray(z).reshape(self.joint.shape) for z in joints)
+            for joint in joints:
+                self.joint += np.asarray(joint).reshape(self.joint.shape)
 
 
 def _on_host(corner: tuple[int, int], tile: list) -> Tile:
