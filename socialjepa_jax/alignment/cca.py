@@ -8,27 +8,64 @@ Shape suffixes: N samples, D and E features, R = min(rank of x, rank of y), P an
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.validate import in_range
+from socialjepa_jax.alignment.moments import Float64, as_latents
+from socialjepa_jax.validate import InputError, in_range
 
 RANK_CUTOFF = 1e-10  # singular values below this fraction of the largest are rounding
 
 
-def canonical_correlations(x: ArrayLike, y: ArrayLike) -> Float64:
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What CCA needs of one space; every function here takes it in the place of latents.
+
+    Attributes:
+      q: [N, P] orthonormal basis of the centred features, leading directions first.
+      s: [P] their singular values.
+      loadings: [P, D] the centred features in this basis, q^T z.
+    """
+
+    q: Float64
+    s: Float64
+    loadings: Float64
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def reordered(self, order: np.ndarray) -> Basis:
+        """The basis of the same samples in another order."""
+        return replace(self, q=self.q[order])
+
+
+Space = ArrayLike | Basis
+
+
+def basis(z: Space) -> Basis:
+    """The basis of latents z [N, D]; a basis is returned as it is."""
+    if isinstance(z, Basis):
+        return z
+    z_ND = as_latents(z, "latents")
+    u, s, vt = np.linalg.svd(z_ND - z_ND.mean(axis=0), full_matrices=False)
+    keep = s > RANK_CUTOFF * s[0]
+    return Basis(u[:, keep], s[keep], s[keep, None] * vt[keep])
+
+
+def canonical_correlations(x: Space, y: Space) -> Float64:
     """All canonical correlations of x [N, D] and y [N, E], largest first: [R]."""
-    (qx, _), (qy, _) = _bases(x, y)
-    return _cosines(qx, qy)
+    bx, by = _bases(x, y)
+    return _cosines(bx.q, by.q)
 
 
-def mean_correlation(x: ArrayLike, y: ArrayLike) -> float:
+def mean_correlation(x: Space, y: Space) -> float:
     """The mean canonical correlation."""
     return float(canonical_correlations(x, y).mean())
 
 
-def r2_whitened(x: ArrayLike, y: ArrayLike) -> float:
+def r2_whitened(x: Space, y: Space) -> float:
     """The mean squared canonical correlation (Yanai's generalised coefficient).
 
     R2 after both spaces are whitened: unlike R2, a few large directions do not carry it.
@@ -36,45 +73,45 @@ def r2_whitened(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.mean(canonical_correlations(x, y) ** 2))
 
 
-def svcca(x: ArrayLike, y: ArrayLike, *, variance: float = 0.99) -> float:
+def svcca(x: Space, y: Space, *, variance: float = 0.99, directions: int | None = None) -> float:
     """Mean canonical correlation of the leading principal components (Raghu et al. 2017).
 
     Args:
       x, y: [N, D] and [N, E].
       variance: each space keeps the fewest components whose squared singular values reach this
         share of their sum.
+      directions: keep so many components instead (the authors' tutorial).
     """
     in_range(0.0, 1.0, variance=variance)
-    (qx, sx), (qy, sy) = _bases(x, y)
-    return float(_cosines(_leading(qx, sx, variance), _leading(qy, sy, variance)).mean())
+    if directions is not None:
+        in_range(1, float("inf"), directions=directions)
+    bx, by = _bases(x, y)
+    kept = [b.q[:, : directions or leading(b.s, variance)] for b in (bx, by)]
+    return float(_cosines(*kept).mean())
 
 
-def pwcca(x: ArrayLike, y: ArrayLike) -> float:
+def leading(s: Float64, variance: float) -> int:
+    """The fewest leading directions whose squared singular values reach a share of their sum."""
+    share = np.cumsum(s**2) / np.sum(s**2)
+    return int(np.searchsorted(share, variance) + 1)
+
+
+def pwcca(x: Space, y: Space) -> float:
     """Projection-weighted CCA (Morcos et al. 2018), weighted by what x's variates explain of x.
 
     Not symmetric; not well defined where several correlations are equal.
     """
-    (qx, _), (qy, _) = _bases(x, y)
-    u_PR, correlations_R, _ = np.linalg.svd(qx.T @ qy, full_matrices=False)
-    x_ND, _ = as_pairs(x, y, "x", "y")
-    variates_NR = qx @ u_PR
-    weights_R = np.abs(variates_NR.T @ (x_ND - x_ND.mean(axis=0))).sum(axis=1)
+    bx, by = _bases(x, y)
+    u_PR, correlations_R, _ = np.linalg.svd(bx.q.T @ by.q, full_matrices=False)
+    weights_R = np.abs(u_PR.T @ bx.loadings).sum(axis=1)
     return float(weights_R @ np.minimum(correlations_R, 1.0) / weights_R.sum())
 
 
-def _bases(x: ArrayLike, y: ArrayLike) -> list[tuple[Float64, Float64]]:
-    """Orthonormal bases [N, P] of the centred columns, and their singular values [P]."""
-    bases = []
-    for z in as_pairs(x, y, "x", "y"):
-        u, s, _ = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)
-        keep = s > RANK_CUTOFF * s[0]
-        bases.append((u[:, keep], s[keep]))
-    return bases
-
-
-def _leading(basis: Float64, s: Float64, variance: float) -> Float64:
-    share = np.cumsum(s**2) / np.sum(s**2)
-    return basis[:, : int(np.searchsorted(share, variance) + 1)]
+def _bases(x: Space, y: Space) -> tuple[Basis, Basis]:
+    bx, by = basis(x), basis(y)
+    if len(bx) != len(by):
+        raise InputError(f"x has {len(bx)} rows but y has {len(by)}")
+    return bx, by
 
 
 def _cosines(qx_NP: Float64, qy_NQ: Float64) -> Float64:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from socialjepa_jax.alignment import scores
 from socialjepa_jax.alignment.maps import LinearMap, fit
-from socialjepa_jax.alignment.metrics import evaluate
 from socialjepa_jax.alignment.moments import as_pairs
 from socialjepa_jax.validate import in_range
 
 BUDGETS = (50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000)
 NOISES = (0.0, 0.05, 0.1, 0.2, 0.3)
-KEYS = ("r2", "dsc", "nos@10", "kappa", "kappa_effective")
 
 
 def pair_budget(
@@ -87,5 +86,9 @@ def pair_noise(
 
 
 def _score(linear_map: LinearMap, test: tuple[ArrayLike, ArrayLike], back: str) -> dict[str, float]:
-    metrics = evaluate(linear_map, *test, back=back, neighbors=(10,))
-    return {key: metrics[key] for key in KEYS if key in metrics}
+    found = scores.of_map(linear_map, *test, backs=(back,))
+    geometry = {
+        key: found[f"{back}/{key}"] for key in ("dsc", "nos@10") if f"{back}/{key}" in found
+    }
+    spectrum = {"kappa": linear_map.kappa, "kappa_effective": linear_map.kappa_effective}
+    return {"r2": found["r2"], **geometry, **spectrum}

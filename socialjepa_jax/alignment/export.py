@@ -20,6 +20,7 @@ NUMPY_SNIPPET = '''"""Applies map.npz to embeddings; needs NumPy only."""
 import numpy as np
 
 m = np.load("map.npz", allow_pickle=False)
+n = np.load("novelty.npz", allow_pickle=False)
 
 
 def forward(x):  # old space -> new space, [N, D] -> [N, E]
@@ -28,6 +29,11 @@ def forward(x):  # old space -> new space, [N, D] -> [N, E]
 
 def backward(y):  # new space -> old space by the reverse regression, [N, E] -> [N, D]
     return (y - m["y_mean"]) / m["y_scale"] @ m["w_back"].T * m["x_scale"] + m["x_mean"]
+
+
+def novelty(x):  # share of training rows that lie nearer to their mean; near 1: map with care
+    distances = np.linalg.norm((x - n["mean"]) @ n["whitening"], axis=1)
+    return np.searchsorted(n["distances"], distances) / len(n["distances"])
 '''
 
 

@@ -36,11 +36,12 @@ class Hub:
 def fit_hub(
     spaces: Sequence[ArrayLike],
     *,
+    scale: bool = False,
     tolerance: float = 1e-12,
     max_iterations: int = 1000,
     kappa_max: float = 1e6,
 ) -> Hub:
-    """Generalised Procrustes analysis (Gower 1975): centred, unscaled, reflections allowed.
+    """Generalised Procrustes analysis (Gower 1975): centred, reflections allowed.
 
     Smaller spaces are filled up with zero features. Starts from the first largest space and
     alternates between rotations and the mean shape until the objective falls by less than
@@ -48,6 +49,7 @@ def fit_hub(
 
     Args:
       spaces: K >= 2 raw latent matrices [N, D_k] of the same N states.
+      scale: bring all spaces to unit norm first, so that their units do not matter.
       tolerance, max_iterations: when to stop.
       kappa_max: conditioning threshold of the maps.
     """
@@ -55,8 +57,14 @@ def fit_hub(
     if len(latents) < 2 or len({len(z) for z in latents}) != 1:
         raise InputError(f"a hub needs at least 2 spaces of equal length, {[*map(len, latents)]}")
     means = [z.mean(axis=0) for z in latents]
+    norms = [float(np.linalg.norm(z - m)) if scale else 1.0 for z, m in zip(latents, means)]
+    if min(norms) == 0:
+        raise InputError(f"spaces[{norms.index(0)}] is constant")
     dim = max(z.shape[1] for z in latents)
-    shapes = [np.pad(z - m, ((0, 0), (0, dim - z.shape[1]))) for z, m in zip(latents, means)]
+    shapes = [
+        np.pad((z - m) / n, ((0, 0), (0, dim - z.shape[1])))
+        for z, m, n in zip(latents, means, norms)
+    ]
     total = sum(float(np.sum(v**2)) for v in shapes)
     if total == 0:
         raise InputError("all spaces are constant")
@@ -69,17 +77,21 @@ def fit_hub(
         previous, objective = objective, sum(np.sum((t - consensus) ** 2) for t in turned) / total
         if previous - objective < tolerance:
             break
-    maps = tuple(_to_hub(z, m, r, kappa_max) for z, m, r in zip(latents, means, rotations))
+    maps = tuple(
+        _to_hub(z, m, n, r, kappa_max) for z, m, n, r in zip(latents, means, norms, rotations)
+    )
     return Hub(maps, consensus, float(objective))
 
 
-def _to_hub(z: Float64, mean: Float64, rotation: Float64, kappa_max: float) -> LinearMap:
+def _to_hub(
+    z: Float64, mean: Float64, norm: float, rotation: Float64, kappa_max: float
+) -> LinearMap:
     d, dim = z.shape[1], len(rotation)
     return LinearMap(
         w=rotation[:d].T,
         w_back=rotation[:d],
         x_mean=mean,
-        x_scale=np.ones(d),
+        x_scale=np.full(d, norm),
         y_mean=np.zeros(dim),
         y_scale=np.ones(dim),
         method="procrustes",

@@ -61,12 +61,15 @@ def cknna(x: ArrayLike, y: ArrayLike, k: int = 10) -> float:
       x, y: [N, D] and [N, E], N >= 4; rows are normalised first.
       k: at least 2.
     """
-    spaces = [unit_rows(z) for z in as_pairs(x, y, "x", "y")]
-    in_range(2, len(spaces[0]) - 1, k=k)
-    kernels = [_neighbor_kernel(z, k) for z in spaces]
-    common = kernels[0].astype(bool).multiply(kernels[1].astype(bool))
-    cross = _sparse_hsic(*(kernel.multiply(common).tocsr() for kernel in kernels))
-    selves = [_sparse_hsic(kernel, kernel) for kernel in kernels]
+    in_range(2, len(np.asanyarray(x)) - 1, k=k)
+    return kernel_cknna(*(neighbor_kernel(z, k) for z in as_pairs(x, y, "x", "y")))
+
+
+def kernel_cknna(x: sparse.csr_array, y: sparse.csr_array) -> float:
+    """`cknna` from the `neighbor_kernel` of each space."""
+    common = x.astype(bool).multiply(y.astype(bool))
+    cross = _sparse_hsic(*(kernel.multiply(common).tocsr() for kernel in (x, y)))
+    selves = [_sparse_hsic(kernel, kernel) for kernel in (x, y)]
     return float(cross / (np.sqrt(selves[0] * selves[1]) + _CKNNA_EPS))
 
 
@@ -75,9 +78,9 @@ def unit_rows(z_ND: Float64) -> Float64:
     return z_ND / np.linalg.norm(z_ND, axis=1, keepdims=True)
 
 
-def _neighbor_kernel(z_ND: Float64, k: int) -> sparse.csr_array:
-    """Inner products of every row with its k nearest, [N, N] sparse."""
-    n = len(z_ND)
+def neighbor_kernel(z_ND: Float64, k: int) -> sparse.csr_array:
+    """Cosines of every row of z [N, D] with its k nearest by cosine: [N, N], sparse."""
+    n, z_ND = len(z_ND), unit_rows(z_ND)
     index_NK = nearest_neighbors(z_ND, k)
     values_NK = np.einsum("nd,nkd->nk", z_ND, z_ND[index_NK])
     rows = np.arange(0, n * k + 1, k)
@@ -109,20 +112,32 @@ def retrieval(
       `recall@k` (a tie with the match does not push it out), `mrr` and `median_rank` (ties
       share their mid-rank; ranks start at 1).
     """
+    return retrieval_scores(*match_ranks(queries, gallery, similarity=similarity), ks)
+
+
+def retrieval_scores(
+    best_N: Float64, middle_N: Float64, ks: Sequence[int] = (1, 5, 10)
+) -> dict[str, float]:
+    """What `retrieval` returns, from the ranks of `match_ranks`."""
+    return {
+        **{f"recall@{k}": float(np.mean(best_N <= k)) for k in ks},
+        "mrr": float(np.mean(1 / middle_N)),
+        "median_rank": float(np.median(middle_N)),
+    }
+
+
+def match_ranks(
+    queries: ArrayLike, gallery: ArrayLike, *, similarity: str = "l2"
+) -> tuple[Float64, Float64]:
+    """Rank of row i of `gallery` for query i, from 1: the best among ties, and the mid-rank; [N].
+
+    Args:
+      queries, gallery, similarity: as for `retrieval`.
+    """
     one_of(("l2", "cosine"), similarity=similarity)
     query_ND, gallery_ND = as_pairs(queries, gallery, "queries", "gallery")
     if similarity == "cosine":
         query_ND, gallery_ND = unit_rows(query_ND), unit_rows(gallery_ND)
-    best, middle = _match_ranks(query_ND, gallery_ND)
-    return {
-        **{f"recall@{k}": float(np.mean(best <= k)) for k in ks},
-        "mrr": float(np.mean(1 / middle)),
-        "median_rank": float(np.median(middle)),
-    }
-
-
-def _match_ranks(query_ND: Float64, gallery_ND: Float64) -> tuple[Float64, Float64]:
-    """Rank of the match of every query, from 1: the best among ties, and the mid-rank."""
     centre_D = gallery_ND.mean(axis=0)
     best, middle = [], []
     with jax.enable_x64(True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,11 @@ class Novelty:
     mean: Float64
     whitening: Float64
     distances: Float64
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes mean, whitening and distances to an .npz without pickles."""
+        with open(path, "wb") as file:
+            np.savez(file, mean=self.mean, whitening=self.whitening, distances=self.distances)
 
     def score(self, z: ArrayLike) -> Float64:
         """Share of training rows that lie nearer to the mean, [N]; about 1 far outside."""

@@ -1,28 +1,48 @@
-"""Which rows of two files belong together, and which of them are held out."""
+"""Which rows of several files belong together, and which of them are held out."""
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
 
 import numpy as np
 
 from socialjepa_jax.validate import InputError
 
 
-def match_ids(ids_x: np.ndarray, ids_y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of x and of y with equal ids, in the order of x: two int64 arrays of equal length.
+def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+    """The rows of every file that have an id of all files, in the order of the first.
+
+    Args:
+      ids: one array of unique ids a file.
+      names: what the arrays are called in messages.
+
+    Returns:
+      An int64 array of rows for every file, all of equal length.
 
     Raises:
-      InputError: if an id occurs twice in one file, or none in both.
+      InputError: if an id occurs twice in one file, or none in all.
     """
-    for name, ids in (("ids_x", ids_x), ("ids_y", ids_y)):
-        values, counts = np.unique(ids, return_counts=True)
+    for name, column in zip(names, ids):
+        values, first, counts = np.unique(column, return_index=True, return_counts=True)
         if counts.max(initial=0) > 1:
-            repeated = values[np.argmax(counts)]
-            raise InputError(f"{name}: {repeated} occurs {counts.max()} times, ids must be unique")
-    common, rows_x, rows_y = np.intersect1d(ids_x, ids_y, assume_unique=True, return_indices=True)
+            worst = int(np.argmax(counts))
+            raise InputError(
+                f"{name}: {values[worst]} occurs {counts[worst]} times (first in row "
+                f"{first[worst]}), ids must be unique"
+            )
+    common = functools.reduce(functools.partial(np.intersect1d, assume_unique=True), ids)
     if not common.size:
-        raise InputError(f"ids_x ({len(ids_x)}) and ids_y ({len(ids_y)}) have no id in common")
-    order = np.argsort(rows_x)
-    return rows_x[order], rows_y[order]
+        sizes = " and ".join(f"{name} ({len(column)})" for name, column in zip(names, ids))
+        raise InputError(f"{sizes} have no id in common")
+    order = None
+    rows = []
+    for column in ids:
+        sorter = np.argsort(column, kind="stable")
+        found = sorter[np.searchsorted(column[sorter], common.astype(column.dtype))]
+        order = np.argsort(found) if order is None else order
+        rows.append(found[order])
+    return rows
 
 
 def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:

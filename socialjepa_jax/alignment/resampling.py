@@ -8,7 +8,7 @@ Shape suffixes: N samples, G groups, R resamples, P pairs of samples, D and E fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
 from socialjepa_jax.validate import InputError, in_range, positive
 
 Samples = dict[str, Float64]  # metric -> [R] resampled values
-_LEVELS = 1024  # rank levels of distances in the bootstrap of DSC
+_LEVELS = 256  # rank levels of distances in the bootstrap of DSC, which they lower by 1e-5
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,6 @@ def bootstrap(
 ) -> Samples:
     """Metrics on test sets drawn from the given one, the map held fixed.
 
-    Copies of a row are no pair and no neighbours of one another: a pair's weight in DSC is the
-    product of its rows' counts, and NOS@k averages over the rows drawn the overlap that each has
-    in the full test set.
-
     Args:
       linear_map, x_test, y_test, back: as for `evaluate`.
       k: of NOS.
@@ -89,14 +85,50 @@ def bootstrap(
     groups_N = np.arange(len(x_ND)) if groups is None else np.asarray(groups)
     weights_RN = group_weights(groups_N, num, seed)
     x_ND, y_NE = linear_map.standardize_x(x_ND), linear_map.standardize_y(y_NE)
-    a, b = common_space(linear_map, x_ND, y_NE, back)
-    overlap_N = _row_overlaps(a, b, k)
+    squared_N = np.sum((y_NE - x_ND @ linear_map.w.T) ** 2, axis=1)
+    pair = common_space(linear_map, x_ND, y_NE, back)
     return {
-        **_weighted_regression(y_NE - x_ND @ linear_map.w.T, y_NE, weights_RN),
-        "dsc": _weighted_dsc(a, b, weights_RN),
-        f"nos@{k}": 1 - weights_RN @ overlap_N / weights_RN.sum(axis=1),
-        "cka_debiased": np.asarray([_weighted_cka(a, b, w) for w in weights_RN]),
+        **resample_regression(squared_N, y_NE, weights_RN),
+        **resample_geometry({back: pair}, weights_RN, k)[back],
     }
+
+
+def resample_regression(squared_N: Float64, y_NE: Float64, weights_RN: Float64) -> Samples:
+    """mse and r2 of a prediction of y [N, E] whose squared error of every row is given."""
+    total_R = weights_RN.sum(axis=1)
+    sse_R = weights_RN @ squared_N
+    y_NE = y_NE - y_NE.mean(axis=0)
+    sum_RE = weights_RN @ y_NE
+    sst_R = weights_RN @ np.sum(y_NE**2, axis=1) - np.sum(sum_RE**2, axis=1) / total_R
+    return {"mse": sse_R / (total_R * y_NE.shape[1]), "r2": 1 - sse_R / sst_R}
+
+
+def resample_geometry(
+    spaces: Mapping[str, tuple[Float64, Float64]], weights_RN: Float64, k: int
+) -> dict[str, Samples]:
+    """dsc, nos@k and cka_debiased of several pairs of spaces of the same N samples.
+
+    Copies of a row are no pair and no neighbours of one another: a pair's weight in DSC and CKA
+    is the product of its rows' counts, and NOS@k averages over the rows drawn the overlap that
+    each has in the full test set. k must be below N.
+    """
+    dsc = _weighted_dsc(spaces, weights_RN)
+    total_R = weights_RN.sum(axis=1)
+    return {
+        name: {
+            "dsc": dsc[name],
+            f"nos@{k}": 1 - weights_RN @ _row_overlaps(a, b, k) / total_R,
+            "cka_debiased": _weighted_cka(a, b, weights_RN),
+        }
+        for name, (a, b) in spaces.items()
+    }
+
+
+def resample_retrieval(best_N: Float64, middle_N: Float64, weights_RN: Float64) -> Samples:
+    """recall@1, recall@10 and mrr over drawn queries, whose ranks in the full gallery are given."""
+    values = {"recall@1": best_N <= 1, "recall@10": best_N <= 10, "mrr": 1 / middle_N}
+    total_R = weights_RN.sum(axis=1)
+    return {key: weights_RN @ value.astype(np.float64) / total_R for key, value in values.items()}
 
 
 def _row_overlaps(a: Float64, b: Float64, k: int) -> Float64:
@@ -104,50 +136,62 @@ def _row_overlaps(a: Float64, b: Float64, k: int) -> Float64:
     return np.mean(sets[0][:, :, None] == sets[1][:, None, :], axis=(1, 2)) * k
 
 
-def _weighted_regression(residual_NE: Float64, y_NE: Float64, weights_RN: Float64) -> Samples:
-    total_R = weights_RN.sum(axis=1)
-    sse_R = weights_RN @ np.sum(residual_NE**2, axis=1)
-    y_NE = y_NE - y_NE.mean(axis=0)
-    sum_RE = weights_RN @ y_NE
-    sst_R = weights_RN @ np.sum(y_NE**2, axis=1) - np.sum(sum_RE**2, axis=1) / total_R
-    return {"mse": sse_R / (total_R * y_NE.shape[1]), "r2": 1 - sse_R / sst_R}
-
-
-def _weighted_dsc(a: Float64, b: Float64, weights_RN: Float64) -> Float64:
-    rows, columns = np.triu_indices(len(a), 1)
-    codes = [_rank_levels(geometry.pair_distances(z)) for z in (a, b)]
-    values = []
-    for weight_N in weights_RN:
+def _weighted_dsc(
+    spaces: Mapping[str, tuple[Float64, Float64]], weights_RN: Float64
+) -> dict[str, Float64]:
+    """Spearman correlations [R] from joint histograms of rank levels, ranks taken anew a draw."""
+    rows, columns = np.triu_indices(weights_RN.shape[1], 1)
+    codes = {name: _rank_levels(a) * _LEVELS + _rank_levels(b) for name, (a, b) in spaces.items()}
+    values: Samples = {name: np.empty(len(weights_RN)) for name in spaces}
+    for r, weight_N in enumerate(weights_RN):
         weight_P = weight_N[rows] * weight_N[columns]
-        ranks = []
-        for code_P in codes:
-            mass = np.bincount(code_P, weight_P, _LEVELS)
-            rank = np.cumsum(mass) - mass / 2
-            rank -= mass @ rank / mass.sum()
-            ranks.append((rank[code_P], mass @ rank**2))
-        cross = weight_P @ (ranks[0][0] * ranks[1][0])
-        values.append(cross / np.sqrt(ranks[0][1] * ranks[1][1]))
-    return np.asarray(values)
+        for name, code_P in codes.items():
+            counts = np.bincount(code_P, weight_P, _LEVELS**2).astype(np.float64)
+            values[name][r] = _spearman(counts.reshape(_LEVELS, _LEVELS))
+    return values
 
 
-def _rank_levels(distances_P: Float64) -> np.ndarray:
+def _spearman(joint_LL: Float64) -> float:
+    ranks = []
+    for axis in (1, 0):
+        mass = joint_LL.sum(axis=axis)
+        rank = np.cumsum(mass) - mass / 2
+        rank -= mass @ rank / mass.sum()
+        ranks.append(rank / np.sqrt(mass @ rank**2))
+    return float(ranks[0] @ joint_LL @ ranks[1])
+
+
+def _rank_levels(z_ND: Float64) -> np.ndarray:
+    distances_P = geometry.pair_distances(z_ND)
     edges = np.quantile(distances_P, np.arange(1, _LEVELS) / _LEVELS)
     return np.searchsorted(edges, distances_P)
 
 
-def _weighted_cka(a: Float64, b: Float64, weight_N: Float64) -> float:
-    """Debiased CKA of drawn rows: `similarity.cka_debiased` without the pairs of copies."""
-    n = weight_N.sum()
-    a, b = (z - weight_N @ z / n for z in (a, b))
+def _weighted_cka(a: Float64, b: Float64, weights_RN: Float64) -> Float64:
+    """Debiased CKA of drawn rows, [R]: `similarity.cka_debiased` without the pairs of copies."""
+    cross, first, second = (_weighted_hsic(p, q, weights_RN) for p, q in ((a, b), (a, a), (b, b)))
+    return cross / np.sqrt(first * second)
 
-    def hsic(p: Float64, q: Float64) -> float:
-        p_diagonal, q_diagonal = (weight_N * np.sum(z**2, axis=1) for z in (p, q))
-        shared = p_diagonal @ q_diagonal
-        rows = weight_N @ (p_diagonal * q_diagonal)
-        total = np.sum((p.T @ (weight_N[:, None] * q)) ** 2) - shared - 2 * rows / (n - 2)
-        return total + (weight_N @ p_diagonal) * (weight_N @ q_diagonal) / ((n - 1) * (n - 2))
 
-    return float(hsic(a, b) / np.sqrt(hsic(a, a) * hsic(b, b)))
+def _weighted_hsic(p: Float64, q: Float64, w_RN: Float64) -> Float64:
+    """HSIC_1 of drawn rows, up to a factor that a ratio does not see: [R].
+
+    With K = P P^T, centred by the drawn mean: K_ij - u_i - u_j + c, u = K w / n, c = w.u / n.
+    """
+    n_R1 = w_RN.sum(axis=1, keepdims=True)
+    n_R = n_R1[:, 0]
+    p, q = p - p.mean(axis=0), q - q.mean(axis=0)
+    u_RN, v_RN = (w_RN @ z @ z.T / n_R1 for z in (p, q))
+    c_R1, d_R1 = (np.sum(w_RN * m, axis=1, keepdims=True) / n_R1 for m in (u_RN, v_RN))
+    product_NN = (p @ p.T) * (q @ q.T)
+    total_R = np.sum((w_RN @ product_NN) * w_RN, axis=1)
+    total_R += -2 * n_R * np.sum(w_RN * u_RN * v_RN, axis=1) + (n_R1 * c_R1 * n_R1 * d_R1)[:, 0]
+    k_RN, l_RN = (
+        w_RN * (np.sum(z**2, axis=1) - 2 * m + e) for z, m, e in ((p, u_RN, c_R1), (q, v_RN, d_R1))
+    )
+    total_R -= np.sum(k_RN * l_RN, axis=1) + 2 * np.sum(w_RN * k_RN * l_RN, axis=1) / (n_R - 2)
+    sums_R = np.sum(w_RN * k_RN, axis=1) * np.sum(w_RN * l_RN, axis=1)
+    return total_R + sums_R / ((n_R - 1) * (n_R - 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +205,10 @@ class Null:
 
     observed: Mapping[str, float]
     samples: Samples
+
+    def __len__(self) -> int:
+        """The number of permutations."""
+        return len(next(iter(self.samples.values())))
 
     def p_value(self, key: str, *, larger: bool = True) -> float:
         """Chance of a value at least as large (or small) under the null: (1 + hits) / (1 + R)."""
@@ -184,6 +232,7 @@ def permutation_null(
     *,
     groups: tuple[ArrayLike, ArrayLike] | None = None,
     strata: tuple[ArrayLike, ArrayLike] | None = None,
+    unfitted: Callable[[np.ndarray], Mapping[str, float]] | None = None,
     num: int = 20,
     seed: int = 0,
 ) -> Null:
@@ -195,6 +244,7 @@ def permutation_null(
       groups: of train and test rows; whole groups are exchanged.
       strata: of train and test rows; exchanged only with rows (groups) of the same stratum, for
         nulls that keep what the strata explain.
+      unfitted: further metrics, from the order of the test rows of y alone.
       num: permutations.
       seed: of the permutations.
     """
@@ -202,14 +252,21 @@ def permutation_null(
     (x0, y0), (x1, y1) = (as_pairs(*pair, "x", "y") for pair in (train, test))
     rng = np.random.default_rng(seed)
     part = lambda labels, i: None if labels is None else np.asarray(labels[i])  # noqa: E731
-    runs = []
-    for _ in range(num):
-        orders = [
-            permute(len(y), rng, groups=part(groups, i), strata=part(strata, i))
-            for i, y in enumerate((y0, y1))
-        ]
-        runs.append(score(x0, y0[orders[0]], x1, y1[orders[1]]))
-    observed = dict(score(x0, y0, x1, y1))
+
+    def run(orders: Sequence[np.ndarray]) -> dict[str, float]:
+        more = {} if unfitted is None else unfitted(orders[1])
+        return {**score(x0, y0[orders[0]], x1, y1[orders[1]]), **more}
+
+    observed = run([np.arange(len(y)) for y in (y0, y1)])
+    runs = [
+        run(
+            [
+                permute(len(y), rng, groups=part(groups, i), strata=part(strata, i))
+                for i, y in enumerate((y0, y1))
+            ]
+        )
+        for _ in range(num)
+    ]
     return Null(observed, {key: np.asarray([run[key] for run in runs]) for key in observed})
 
 

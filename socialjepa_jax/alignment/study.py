@@ -1,4 +1,8 @@
-"""Everything the alignment tool finds out about two spaces, as data; nothing is written here."""
+"""Everything the alignment tool finds out about two spaces, as data; nothing is written here.
+
+What is computed hundreds of times (nulls, intervals, curves) uses part of the rows, named below;
+the metrics themselves use all that are held out, up to 20,000.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from socialjepa_jax.alignment import cca, curves, geometry, local, pairing, resampling
+from socialjepa_jax.alignment import (
+    curves,
+    files,
+    geometry,
+    measured,
+    pairing,
+    resampling,
+    scores,
+    similarity,
+)
+from socialjepa_jax.alignment.local import match_ranks, retrieval_scores
 from socialjepa_jax.alignment.maps import METHODS, LinearMap, fit
-from socialjepa_jax.alignment.metrics import BACKS, evaluate, r2
+from socialjepa_jax.alignment.measured import Bounds, Pair, Reference, Search, some
+from socialjepa_jax.alignment.metrics import BACKS, evaluate
 from socialjepa_jax.alignment.moments import Float64, checked_pairs
-from socialjepa_jax.alignment.novelty import fit_novelty
-from socialjepa_jax.alignment.references import fit_stitch
+from socialjepa_jax.alignment.novelty import Novelty, fit_novelty
 from socialjepa_jax.validate import InputError, non_negative, one_of, positive
 
 MIN_PAIRS = 20
-_MAP_BINS = 48  # of the drawn histogram of distances
-_CURVE_ROWS = 2000  # test pairs used for curves, nulls and intervals
+MIN_TEST = 4
+TRAIN_ROWS = 20_000  # training pairs of what is fitted many times
+TEST_ROWS = 20_000  # held-out rows that are measured
+FEW_ROWS = 1_000  # held-out rows of nulls, intervals and curves
+_MAP_BINS = 64  # a side of the drawn histogram of distances; divides geometry.BINS
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Settings:
     """How a study is made.
 
     Attributes:
-      method, ridge, standardize, rank: as for `fit`.
+      method, ridge, standardize, rank, trim, scale: as for `fit`.
       test_fraction, seed: of the split, which keeps groups together.
       permutations, resamples: of the null and of the intervals.
     """
@@ -35,6 +52,8 @@ class Settings:
     ridge: float | str = "auto"
     standardize: str = "full"
     rank: int | None = None
+    trim: float = 0.1
+    scale: bool = False
     test_fraction: float = 0.2
     seed: int = 0
     permutations: int = 20
@@ -47,54 +66,95 @@ class Settings:
 
     def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
         """Fits the map that the settings describe."""
-        return fit(
-            x,
-            y,
-            method=self.method,
-            ridge=self.ridge,
-            standardize=self.standardize,
-            rank=self.rank,
-            groups=groups,
-        )
+        ridge = 1e-3 if self.method == "procrustes" else self.ridge  # which has none to choose
+        return fit(x, y, ridge=ridge, groups=groups, **self._fixed())
+
+    def refit(self, linear_map: LinearMap) -> dict[str, Any]:
+        """Options of `fit` that repeat a fit with the lambda that it has found."""
+        return {**self._fixed(), "ridge": linear_map.ridge}
+
+    def _fixed(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "standardize": self.standardize,
+            "rank": self.rank,
+            "trim": self.trim,
+            "scale": self.scale,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What was found; test rows only unless said otherwise.
+    """What was found; measured rows only unless said otherwise.
 
     Attributes:
       linear_map: fitted on the training rows.
-      test_rows: int64 [M], rows of the given arrays.
+      test_rows: int64 [M], the measured rows of the given arrays.
+      probe_rows: int64, training rows, 20,000 of them if there are more.
+      num_test: how many rows are held out; more than M only beyond 20,000.
+      few: how many of the measured rows serve the null, the intervals and the curves.
       metrics: back -> the metrics of `evaluate`.
       intervals: back -> metric -> 95 % interval over groups.
-      null: of r2 and of the map-free and forward geometry, pairs shuffled.
-      references: name -> r2_raw of other ways to predict y.
-      retrieval: direction -> recall@k, mrr, median_rank.
+      differences: back -> metric -> interval of the paired difference to no map.
+      null: of everything in `scores`, as `r2`, `forward/dsc`, `svcca`, `x -> y, forward/mrr` ...
+      references: other ways to predict y.
+      relative: (number of anchors, dsc, nos and cka of relative representations, intervals).
+      searches: by direction.
       budget, noise: rows of `curves`.
-      joint: [H, H] counts of pairs by ranks of distance in x and y.
-      row_errors: [M] standardised squared error of each test row, per feature.
-      novelty: [M] percentile of every query among the training latents.
-      group_r2: group -> r2 about the test mean, for groups with at least 2 test rows.
+      joint: [H, H] counts of pairs by ranks of distance in W x and y.
+      dsc_bound: what `dsc` may be off by; 0 up to 4,096 rows.
+      row_errors: [M] standardised squared error of each measured row, per feature.
+      novelty: of queries, from the training latents of x.
+      novelty_scores: [M] its scores of the measured rows.
+      group_r2: group -> R2, for groups with at least 2 measured rows.
       ceiling: R2 that repeats of a state allow, NaN without repeats.
-      similarity: map-free similarities by name.
+      similarity: map-free similarities by name, of the `few` rows.
+      ranks: effective rank of x and of y, by name.
+      settings: how the study was made.
     """
 
     linear_map: LinearMap
     test_rows: np.ndarray
+    probe_rows: np.ndarray
+    num_test: int
+    few: int
     metrics: dict[str, dict[str, float]]
-    intervals: dict[str, dict[str, resampling.Interval]]
+    intervals: dict[str, Bounds]
+    differences: dict[str, Bounds]
     null: resampling.Null
-    references: dict[str, float]
-    retrieval: dict[str, dict[str, float]]
+    references: dict[str, Reference]
+    relative: tuple[int, dict[str, float], Bounds]
+    searches: dict[str, Search]
     budget: list[dict[str, float]]
     noise: list[dict[str, float]]
     joint: np.ndarray
+    dsc_bound: float
     row_errors: Float64
-    novelty: Float64
+    novelty: Novelty
+    novelty_scores: Float64
     group_r2: dict[str, float]
     ceiling: float
     similarity: dict[str, float]
+    ranks: dict[str, float]
     settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of one study, drawn once: training, measured, and the few of the latter."""
+
+    train: np.ndarray
+    test: np.ndarray
+    few: np.ndarray
+    num_test: int
+
+    @staticmethod
+    def draw(groups: np.ndarray, settings: Settings) -> _Rows:
+        held_N = pairing.hold_out(groups, settings.test_fraction, settings.seed)
+        held = np.flatnonzero(held_N)
+        test = some(held, TEST_ROWS, settings.seed)
+        few = some(test, FEW_ROWS, settings.seed)
+        return _Rows(np.flatnonzero(~held_N), test, few, len(held))
 
 
 def run_study(
@@ -108,7 +168,8 @@ def run_study(
     """Fits on a part of the pairs and measures on the rest.
 
     Args:
-      x, y: raw latents [N, D] and [N, E], row by row of the same states.
+      x, y: raw latents [N, D] and [N, E], row by row of the same states; memory-mapped arrays
+        may be larger than memory.
       settings: see there.
       groups: [N] what must not be split (objects, or states with repeats); None: rows.
       strata: [N] what the null keeps; None: nothing.
@@ -117,157 +178,140 @@ def run_study(
       InputError: if there are too few pairs, or the test part does not vary.
     """
     x, y = checked_pairs(x, y, "x", "y")
-    if len(x) < MIN_PAIRS:
-        raise InputError(f"{len(x)} pairs are too few, at least {MIN_PAIRS} are needed")
+    check_pairs(len(x))
     group_N = np.arange(len(x)) if groups is None else groups
-    test_N = pairing.hold_out(group_N, settings.test_fraction, settings.seed)
-    train, test = (x[~test_N], y[~test_N]), (x[test_N], y[test_N])
-    for name, part in (("x", test[0]), ("y", test[1])):
-        if len(part) < 4 or not np.ptp(part.astype(np.float64), axis=0).any():
-            raise InputError(f"{name}: the {len(part)} test rows are too few or all alike")
-    linear_map = settings.fit(*train, groups=group_N[~test_N])
-    few = _few(test_N, settings.seed)
-    small = (x[few], y[few])
+    rows = _Rows.draw(group_N, settings)
+    test, few = (x[rows.test], y[rows.test]), (x[rows.few], y[rows.few])
+    for name, z in zip("xy", test):
+        check_test(name, z)
+    train = files.take_rows(x, rows.train), files.take_rows(y, rows.train)
+    linear_map = settings.fit(*train, groups=group_N[rows.train])
+    chosen = some(np.arange(len(rows.train)), TRAIN_ROWS, settings.seed)
+    part = train[0][chosen], train[1][chosen]
+    weights = resampling.group_weights(group_N[rows.few], settings.resamples, settings.seed)
+    sampling = measured.Sampling(weights, _shrinkage(group_N, rows))
+    options = settings.refit(linear_map)
     metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
-    fixed: dict[str, Any] = {
-        "method": linear_map.method,
-        "ridge": linear_map.ridge,
-        "rank": settings.rank,
-        "standardize": settings.standardize,
-    }
+    intervals, differences = measured.intervals(linear_map, few, metrics, sampling)
+    again = {"seed": settings.seed, "back": "forward", **options}
+    novelty = fit_novelty(part[0])
+    unfitted = scores.Unfitted(linear_map.standardize_x(few[0]), linear_map.standardize_y(few[1]))
+    joint, dsc_bound = _joint(linear_map, test)
+    labels = [None if a is None else (a[rows.train][chosen], a[rows.few]) for a in (groups, strata)]
     return Study(
         linear_map=linear_map,
-        test_rows=np.flatnonzero(test_N),
+        test_rows=rows.test,
+        probe_rows=rows.train[chosen],
+        num_test=rows.num_test,
+        few=len(rows.few),
         metrics=metrics,
-        intervals=_intervals(linear_map, small, group_N[few], settings),
-        null=_null(train, small, settings, fixed, group_N, strata, test_N, few),
-        references=_references(linear_map, train, test, group_N[~test_N], settings),
-        retrieval=_retrieval(linear_map, test),
-        budget=curves.pair_budget(train, small, seed=settings.seed, back="forward", **fixed),
-        noise=curves.pair_noise(train, small, seed=settings.seed, back="forward", **fixed),
-        joint=_joint(linear_map, small),
-        row_errors=_row_errors(linear_map, test),
-        novelty=fit_novelty(train[0]).score(test[0]),
-        group_r2={} if groups is None else _group_r2(linear_map, test, groups[test_N]),
-        ceiling=_ceiling(linear_map, y, groups),
-        similarity={
-            "r2_whitened": cca.r2_whitened(*test),
-            "svcca": cca.svcca(*test),
-            "pwcca": cca.pwcca(*test),
-            "mutual_knn@10": local.mutual_knn(*small) if len(few) > 10 else float("nan"),
-        },
+        intervals=intervals,
+        differences=differences,
+        null=_null(part, few, labels, unfitted, options, settings),
+        references=measured.other_maps(
+            linear_map,
+            part,
+            few,
+            group_N[rows.train][chosen],
+            sampling,
+            standardize=settings.standardize,
+            seed=settings.seed,
+        ),
+        relative=measured.relative(part, few, sampling, settings.seed),
+        searches=measured.searches(linear_map, test, np.isin(rows.test, rows.few), sampling),
+        budget=curves.pair_budget(part, few, **again),
+        noise=curves.pair_noise(part, few, **again),
+        joint=joint,
+        dsc_bound=dsc_bound if len(rows.test) > geometry.EXACT else 0.0,
+        row_errors=measured.squared_errors(linear_map, test) / y.shape[1],
+        novelty=novelty,
+        novelty_scores=novelty.score(test[0]),
+        group_r2={} if groups is None else _group_r2(linear_map, test, groups[rows.test]),
+        ceiling=_ceiling(linear_map, y, groups, settings.seed),
+        similarity=unfitted(),
+        ranks={name: similarity.effective_rank(z) for name, z in zip("xy", few)},
         settings=settings,
     )
 
 
-def _few(test_N: np.ndarray, seed: int) -> np.ndarray:
-    """At most 2,000 test rows, for what is computed many times."""
-    rows = np.flatnonzero(test_N)
-    if len(rows) <= _CURVE_ROWS:
-        return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, _CURVE_ROWS, replace=False))
+def check_pairs(count: int) -> None:
+    """Raises `InputError` if there are too few pairs for a fit and a test."""
+    if count < MIN_PAIRS:
+        raise InputError(f"{count} pairs are too few, at least {MIN_PAIRS} are needed")
 
 
-def _intervals(
-    linear_map: LinearMap, test: tuple[np.ndarray, np.ndarray], groups: np.ndarray, s: Settings
-) -> dict[str, dict[str, resampling.Interval]]:
-    k = min(10, len(test[0]) - 1)
-    return {
-        back: resampling.intervals(
-            resampling.bootstrap(
-                linear_map, *test, back=back, k=k, groups=groups, num=s.resamples, seed=s.seed
-            )
+def check_test(name: str, z: np.ndarray) -> None:
+    """Raises `InputError` unless the held-out rows of a space can be measured."""
+    if len(z) < MIN_TEST:
+        raise InputError(
+            f"{len(z)} rows are held out, at least {MIN_TEST} are needed: raise test_fraction or "
+            "give more pairs"
         )
-        for back in BACKS
-    }
+    if not np.ptp(z.astype(np.float64), axis=0).any():
+        raise InputError(f"{name}: the {len(z)} held-out rows are all alike")
+
+
+def _shrinkage(groups: np.ndarray, rows: _Rows) -> float:
+    """Square root of the share of measured groups that are among the few rows."""
+    counts = [len(np.unique(groups[part])) for part in (rows.few, rows.test)]
+    return float(np.sqrt(counts[0] / counts[1]))
 
 
 def _null(
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
+    train: Pair,
+    few: Pair,
+    labels: list[Pair | None],
+    unfitted: scores.Unfitted,
+    options: Mapping[str, Any],
     settings: Settings,
-    fixed: Mapping[str, Any],
-    groups: np.ndarray,
-    strata: np.ndarray | None,
-    test_N: np.ndarray,
-    few: np.ndarray,
 ) -> resampling.Null:
     def score(x: Float64, y: Float64, x_test: Float64, y_test: Float64) -> dict[str, float]:
-        linear_map = fit(x, y, **fixed)
-        metrics = evaluate(linear_map, x_test, y_test, back="forward", neighbors=(10,))
-        return {k: metrics[k] for k in ("r2", "dsc", "nos@10", "cka_debiased") if k in metrics}
+        linear_map = fit(x, y, **options)
+        found = scores.of_map(linear_map, x_test, y_test)
+        for name, spaces in scores.retrieval_spaces(linear_map, x_test, y_test).items():
+            ranks = retrieval_scores(*match_ranks(*spaces))
+            found |= {f"{name}/{key}": value for key, value in ranks.items()}
+        return found
 
-    parts = [None if a is None else (a[~test_N], a[few]) for a in (groups, strata)]
     return resampling.permutation_null(
         score,
         train,
-        test,
-        groups=parts[0],
-        strata=parts[1],
+        few,
+        groups=labels[0],
+        strata=labels[1],
+        unfitted=unfitted,
         num=settings.permutations,
         seed=settings.seed,
     )
 
 
-def _references(
-    linear_map: LinearMap,
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    groups: np.ndarray,
-    settings: Settings,
-) -> dict[str, float]:
-    rotation = fit(*train, method="procrustes", standardize=settings.standardize)
-    robust = fit(*train, method="robust", ridge=max(linear_map.ridge, 1e-3))
-    stitch = fit_stitch(linear_map, *train, groups=groups, seed=settings.seed)
-    predicted = stitch.forward(test[0])
-    centred = test[1] - test[1].mean(axis=0)
-    scale = linear_map.y_scale
-    stitched = 1 - np.sum(((test[1] - predicted) / scale) ** 2) / np.sum((centred / scale) ** 2)
-    return {
-        f"linear map ({linear_map.method})": r2(linear_map, *test),
-        "rotation only (procrustes)": r2(rotation, *test),
-        "without the worst tenth of the pairs (robust)": r2(robust, *test),
-        "linear map + small MLP": float(stitched),
-    }
-
-
-def _retrieval(
-    linear_map: LinearMap, test: tuple[np.ndarray, np.ndarray]
-) -> dict[str, dict[str, float]]:
+def _joint(linear_map: LinearMap, test: Pair) -> tuple[np.ndarray, float]:
+    """The drawn histogram of distances, and the error bound of the fine one."""
     x, y = linear_map.standardize_x(test[0]), linear_map.standardize_y(test[1])
-    return {
-        "x -> y, forward": local.retrieval(x @ linear_map.w.T, y),
-        "y -> x, regression": local.retrieval(y @ linear_map.w_back.T, x),
-        "y -> x, inverse": local.retrieval(y @ linear_map.w_inv.T, x),
-    }
+    found = geometry.compare(x @ linear_map.w.T, y, (), exact=False, bins=geometry.BINS)
+    assert found.joint is not None  # exact=False always counts
+    side = geometry.BINS // _MAP_BINS
+    coarse = found.joint.reshape(_MAP_BINS, side, _MAP_BINS, side).sum(axis=(1, 3))
+    return coarse, found.dsc_bound
 
 
-def _joint(linear_map: LinearMap, test: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    x, y = linear_map.standardize_x(test[0]), linear_map.standardize_y(test[1])
-    joint = geometry.compare(x @ linear_map.w.T, y, (), exact=False, bins=_MAP_BINS).joint
-    assert joint is not None  # exact=False always counts
-    return joint
-
-
-def _row_errors(linear_map: LinearMap, test: tuple[np.ndarray, np.ndarray]) -> Float64:
-    x, y = linear_map.standardize_x(test[0]), linear_map.standardize_y(test[1])
-    return np.mean((y - x @ linear_map.w.T) ** 2, axis=1)
-
-
-def _group_r2(
-    linear_map: LinearMap, test: tuple[np.ndarray, np.ndarray], groups: np.ndarray
-) -> dict[str, float]:
+def _group_r2(linear_map: LinearMap, test: Pair, groups: np.ndarray) -> dict[str, float]:
+    """R2 of every group about the mean of all measured rows."""
     y = linear_map.standardize_y(test[1])
-    spread = np.sum((y - y.mean(axis=0)) ** 2, axis=1) / y.shape[1]
-    errors = _row_errors(linear_map, test)
-    values, counts = np.unique(groups, return_counts=True)
-    return {
-        str(g): float(1 - errors[groups == g].sum() / spread[groups == g].sum())
-        for g in values[counts > 1]
-    }
+    spread = np.sum((y - y.mean(axis=0)) ** 2, axis=1)
+    errors = measured.squared_errors(linear_map, test)
+    values, group_M, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    error_G, spread_G = (np.bincount(group_M, v, len(values)) for v in (errors, spread))
+    ratio_G = 1 - error_G / np.where(spread_G > 0, spread_G, np.nan)
+    return {str(values[g]): float(ratio_G[g]) for g in np.flatnonzero(counts > 1)}
 
 
-def _ceiling(linear_map: LinearMap, y: np.ndarray, groups: np.ndarray | None) -> float:
+def _ceiling(linear_map: LinearMap, y: np.ndarray, groups: np.ndarray | None, seed: int) -> float:
     if groups is None or len(np.unique(groups)) in (1, len(y)):
+        return float("nan")
+    if len(y) > TRAIN_ROWS:  # whole groups of them
+        drawn = pairing.hold_out(groups, TRAIN_ROWS / len(y), seed)
+        y, groups = y[drawn], groups[drawn]
+    if len(np.unique(groups)) in (1, len(y)):
         return float("nan")
     return resampling.noise_ceiling(linear_map.standardize_y(y), groups)

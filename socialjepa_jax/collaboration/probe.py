@@ -60,7 +60,7 @@ def fit_probe(
     Returns:
       The probe, with the standardisation folded in.
     """
-    labels_N = _labels(labels, num_classes)
+    labels_N = checked_labels(labels, num_classes)
     one_hot_NC = np.eye(num_classes)[labels_N]
     fitted = alignment.fit(z, one_hot_NC, ridge=ridge, groups=groups)
     return Probe(*fitted.affine())
@@ -68,7 +68,7 @@ def fit_probe(
 
 def accuracy(probe: Probe, z: ArrayLike, labels: ArrayLike) -> float:
     """The share of samples [N, D] whose most likely class is their label [N]."""
-    labels_N = _labels(labels, probe.bias.size)
+    labels_N = checked_labels(labels, probe.bias.size)
     predicted_N = probe.predict(z)
     if predicted_N.shape != labels_N.shape:
         raise InputError(f"z has {len(predicted_N)} rows but there are {labels_N.size} labels")
@@ -98,7 +98,8 @@ def transfer_probe(
     return Probe(matrix_ED @ probe.weight, offset_D @ probe.weight + probe.bias)
 
 
-def _labels(labels: ArrayLike, num_classes: int) -> np.ndarray:
+def checked_labels(labels: ArrayLike, num_classes: int) -> np.ndarray:
+    """The labels [N] if they are integers in [0, num_classes)."""
     labels_N = np.asarray(labels)
     if labels_N.ndim != 1 or labels_N.dtype.kind not in "iu":
         raise InputError(f"labels must be integers [N], got {labels_N.dtype} {labels_N.shape}")

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 
 from socialjepa_jax.report import style
 
-_MAX_GROUPS = 10
+MAX_GROUPS = 10  # named in a legend
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ def matched_pairs(
         edgecolors=list(colors),
         lw=1.1,
     )
-    for group in np.unique(groups_N) if len(group_names) <= _MAX_GROUPS else ():
+    for group in np.unique(groups_N) if len(group_names) <= MAX_GROUPS else ():
         axes.plot([], [], "o", color=style.PALETTE[group % 8], label=group_names[group])
     axes.plot([], [], "o", color="#555", label=names[0])
     axes.plot([], [], "s", mfc="white", mec="#555", color="#555", label=names[1])

@@ -124,9 +124,10 @@ def test_more_pairs_help_and_wrong_pairs_hurt():
     budget = curves.pair_budget(train, test, sizes=(10, 50, 5000), repeats=2)
     assert [row["pairs"] for row in budget] == [10, 50, 400, 10, 50]
     assert budget[0]["r2"] < budget[1]["r2"] < budget[2]["r2"]
-    assert budget[2]["r2"] == r2(fit(*train), *test)
+    np.testing.assert_allclose(budget[2]["r2"], r2(fit(*train), *test), rtol=1e-12)
     noise = curves.pair_noise(train, test, fractions=(0.0, 0.5), repeats=1)
-    assert noise[0]["r2"] == budget[2]["r2"] > noise[1]["r2"]
+    np.testing.assert_allclose(noise[0]["r2"], budget[2]["r2"], rtol=1e-12)
+    assert noise[1]["r2"] < noise[0]["r2"]
 
 
 def test_stitch_finds_what_a_line_cannot_and_does_no_harm_otherwise():

@@ -10,22 +10,22 @@ from socialjepa_jax.validate import InputError
 
 
 def test_ids_pair_rows_in_the_order_of_x():
-    rows_x, rows_y = pairing.match_ids(np.array([7, 3, 9, 5]), np.array([5, 9, 1, 7]))
-    np.testing.assert_array_equal(rows_x, [0, 2, 3])
-    np.testing.assert_array_equal(rows_y, [3, 1, 0])
+    ids = [np.array([7, 3, 9, 5]), np.array(["5", "9", "1", "7"]), np.array([9, 5, 7, 8])]
+    rows = pairing.match_ids(ids, ["a", "b", "c"])
+    np.testing.assert_array_equal(rows, [[0, 2, 3], [3, 1, 0], [2, 0, 1]])
 
 
 @pytest.mark.parametrize(
     ("ids_x", "ids_y", "message"),
     [
-        ([1, 1, 2], [1, 2, 3], "ids_x: 1 occurs 2 times"),
-        ([1, 2], [2, 2], "ids_y: 2 occurs 2 times"),
-        ([1, 2], [3, 4], "no id in common"),
+        ([1, 1, 2], [1, 2, 3], "a.npy: 1 occurs 2 times .first in row 0., ids must be unique"),
+        ([1, 2], [3, 2, 2], "b.npy: 2 occurs 2 times .first in row 1."),
+        ([1, 2], [3, 4], "a.npy .2. and b.npy .2. have no id in common"),
     ],
 )
 def test_ids_that_cannot_pair_are_named(ids_x, ids_y, message):
     with pytest.raises(InputError, match=message):
-        pairing.match_ids(np.array(ids_x), np.array(ids_y))
+        pairing.match_ids([np.array(ids_x), np.array(ids_y)], ["a.npy", "b.npy"])
 
 
 def test_whole_groups_are_held_out():
@@ -63,12 +63,16 @@ def small_map():
 def test_snippet_applies_the_saved_map(tmp_path, monkeypatch):
     linear_map, x, y = small_map()
     linear_map.save(tmp_path / "map.npz")
+    novelty = fit_novelty(x)
+    novelty.save(tmp_path / "novelty.npz")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(export.NUMPY_SNIPPET, names)
     np.testing.assert_array_equal(names["forward"](x), linear_map.forward(x))
     np.testing.assert_array_equal(names["backward"](y), linear_map.backward(y, "regression"))
+    np.testing.assert_array_equal(names["novelty"](3 * x), novelty.score(3 * x))
     names["m"].close()
+    names["n"].close()
 
 
 def test_safetensors_holds_both_directions(tmp_path):
