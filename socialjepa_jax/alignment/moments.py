@@ -62,9 +62,9 @@ def checked_pairs(
 
 
 def float64_blocks(z_ND: np.ndarray) -> Iterator[Float64]:
-    """The rows of a matrix, which may be memory-mapped, a block at a time as float64."""
+    """Copies of the rows of a matrix, which may be memory-mapped, a block at a time as float64."""
     for start in range(0, len(z_ND), BLOCK_ROWS):
-        yield np.asarray(z_ND[start : start + BLOCK_ROWS]).astype(np.float64, copy=False)
+        yield np.asarray(z_ND[start : start + BLOCK_ROWS]).astype(np.float64)
 
 
 def as_latents(value: ArrayLike, name: str) -> Float64:
@@ -108,7 +108,8 @@ class Moments:
     @staticmethod
     def _of_block(x_ND: Float64, y_NE: Float64) -> Moments:
         mean_x, mean_y = x_ND.mean(axis=0), y_NE.mean(axis=0)
-        x_ND, y_NE = x_ND - mean_x, y_NE - mean_y
+        x_ND -= mean_x
+        y_NE -= mean_y
         return Moments(len(x_ND), mean_x, mean_y, x_ND.T @ x_ND, x_ND.T @ y_NE, y_NE.T @ y_NE)
 
     @staticmethod

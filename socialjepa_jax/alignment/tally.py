@@ -43,7 +43,8 @@ def equal_mass_tables(spaces: Sequence[np.ndarray], count: int, bins: int) -> li
 def _equal_mass(z_ND: np.ndarray, bins: int) -> Table:
     """Bins that hold about the same number of pairs, from the distances of some rows to all."""
     rows_BD = z_ND[np.unique(np.linspace(0, len(z_ND) - 1, _SAMPLE_ROWS).astype(int))]
-    d_BN = np.sum(rows_BD**2, axis=1)[:, None] + np.sum(z_ND**2, axis=1) - 2 * rows_BD @ z_ND.T
+    size_B, size_N = (np.einsum("nd,nd->n", z, z) for z in (rows_BD, z_ND))
+    d_BN = size_B[:, None] + size_N - 2 * rows_BD @ z_ND.T
     high = d_BN.max()
     low = np.where(d_BN > 1e-6 * high, d_BN, high).min()  # what is smaller is rounding
     low = low if low < high else np.zeros_like(high)
@@ -51,7 +52,7 @@ def _equal_mass(z_ND: np.ndarray, bins: int) -> Table:
     fine_BN = np.clip((d_BN - low) * scale, 0, _FINE - 1).astype(np.intp)
     counts_F = np.bincount(fine_BN.ravel(), minlength=_FINE)
     middle_F = np.cumsum(counts_F) - counts_F / 2
-    table_F = np.minimum(bins * middle_F // counts_F.sum(), bins - 1)
+    table_F = np.minimum(middle_F * (bins / counts_F.sum()), bins - 1)
     return jnp.asarray(low), jnp.asarray(scale), jnp.asarray(table_F, jnp.int32)
 
 
@@ -81,16 +82,17 @@ def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:
     Args:
       joint_HH: int64 counts [H, H].
     """
-    joint_HH = joint_HH.astype(np.float64)  # exact: counts of less than 2^53 pairs
-    total = joint_HH.sum()
+    total = int(joint_HH.sum())
     ranks, within, between = [], [], []
     for axis in (1, 0):
-        counts_H = joint_HH.sum(axis=axis)
+        counts_H = joint_HH.sum(axis=axis).astype(np.float64)
         ranks.append(np.cumsum(counts_H) - (counts_H + 1) / 2 - (total - 1) / 2)
         between.append(counts_H @ ranks[-1] ** 2)
         within.append(counts_H @ (counts_H**2 - 1) / 12)
     if min(between) == 0:
         return float("nan"), float("nan")
     share = np.asarray(within) / (np.asarray(within) + np.asarray(between))
-    value = ranks[0] @ joint_HH @ ranks[1] / np.sqrt(between[0] * between[1])
+    parts = range(0, len(joint_HH), 128)  # which are turned to float64 in the cache
+    mean_H = np.concatenate([joint_HH[i : i + 128].astype(np.float64) @ ranks[1] for i in parts])
+    value = ranks[0] @ mean_H / np.sqrt(between[0] * between[1])
     return float(value), float(np.sum(np.sqrt(share) + share))

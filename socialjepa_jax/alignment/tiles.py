@@ -24,7 +24,7 @@ from socialjepa_jax.alignment.candidates import Candidates, overlap_sums
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.tally import Table, Tally, count_pairs, equal_mass_tables
 
-_SIDES = (256, 512)  # of tiles, below 1,024 samples and from there on
+_SIDES = (256, 512)  # of tiles; the larger for neighbours of at least 1,024 samples
 _MAX_TILES = (1 << 31) // _SIDES[1] ** 2  # whose pairs an int32 can count
 
 # First row and column, distances [T, T], minima of groups of every row's and column's [T, G].
@@ -44,12 +44,15 @@ def run(
       TooManyTies: if too many distances are equal to be kept as candidates.
     """
     count = len(x_ND)
-    side = _SIDES[count >= 4 * _SIDES[0]]
+    side = _SIDES[bool(ks) and count >= 4 * _SIDES[0]]
     spaces = [neighbors.padded(z, "float32" if bins else "float64", side) for z in (x_ND, y_ND)]
-    tables = equal_mass_tables(spaces, count, bins)
     groups = min(side, 1 << max(ks).bit_length()) if ks else 0  # more than max(ks)
+    sweep = _Sweep(spaces, equal_mass_tables(spaces, count, bins), side, groups, bins, mesh)
+    if bins and not ks:
+        sweep.only_count(count)
+        return Tally(np.zeros((2, 0)), joint=sweep.joint)
     found = [Candidates(len(z), max(ks) + 1, z.dtype) for z in spaces] if ks else []
-    sweep, kept = _Sweep(spaces, tables, side, groups, bins, mesh), []
+    kept = []
     for corner, tile, minima in sweep.tiles(count):
         for candidates, d_TT, least in zip(found, tile, minima):
             candidates.add(corner, d_TT, least)
@@ -78,31 +81,51 @@ class _Sweep:
         mesh: Mesh | None,
     ) -> None:
         self.joint = np.zeros((bins, bins), np.int64)
-        self._side, self._groups, self._bins = side, groups, bins
+        self._spaces = [z.reshape(-1, side, z.shape[1]) for z in spaces]
+        self._tables, self._side, self._groups = tables, side, groups
         self._devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
-        parts = [list(z.reshape(-1, side, z.shape[1])) for z in spaces]
-        self._held = [jax.device_put((parts, tables), device) for device in self._devices]
 
     def tiles(self, count: int) -> Iterator[Tile]:
         """All tiles, the diagonal first; every device works ahead by one."""
-        corners = np.stack(np.triu_indices(len(self._held[0][0][0])), axis=1)
-        corners = corners[np.argsort(corners[:, 1] - corners[:, 0], kind="stable")]
-        for start in range(0, len(corners), _MAX_TILES):
+        parts = [list(z_STD) for z_STD in self._spaces], self._tables
+        held = [jax.device_put(parts, device) for device in self._devices]
+        for places in self._batches():
             joints = [jnp.zeros(self.joint.size, jnp.int32, device=d) for d in self._devices]
             waiting: deque[tuple] = deque()
-            for n, (i, j) in enumerate(corners[start : start + _MAX_TILES].tolist()):
+            for n, (i, j) in enumerate(places.tolist()):
                 corner, on = (i * self._side, j * self._side), n % len(joints)
-                (x, y), tables = self._held[on]
-                sides = (x[i], x[j]), (y[i], y[j])
+                (x, y), tables = held[on]
                 joints[on], *tile = _tile(
-                    joints[on], sides, tables, corner, count, self._groups, len(self.joint)
+                    joints[on],
+                    ((x[i], x[j]), (y[i], y[j])),
+                    tables,
+                    np.asarray([*corner, count], np.int32),
+                    self._groups,
+                    len(self.joint),
                 )
                 waiting.append((corner, tile))
                 if len(waiting) > len(joints):
                     yield _on_host(*waiting.popleft())
             yield from itertools.starmap(_on_host, waiting)
-            for joint in joints:
-                self.joint += np.asarray(joint).reshape(self.joint.shape)
+            self._add(joints)
+
+    def only_count(self, count: int) -> None:
+        """All tiles, without a look at their distances."""
+        held = [jax.device_put((self._spaces, self._tables), device) for device in self._devices]
+        for places in self._batches():
+            shares = (places[n :: len(held)] for n in range(len(held)))
+            self._add([_count(*h, s, count, len(self.joint)) for h, s in zip(held, shares)])
+
+    def _batches(self) -> Iterator[np.ndarray]:
+        """The places of tiles, int32 [S, 2], in batches that a device can count."""
+        places_S2 = np.stack(np.triu_indices(len(self._spaces[0])), axis=1).astype(np.int32)
+        order = np.argsort(places_S2[:, 1] - places_S2[:, 0], kind="stable")
+        for start in range(0, len(order), _MAX_TILES):
+            yield places_S2[order[start : start + _MAX_TILES]]
+
+    def _add(self, joints: Sequence[jax.Array]) -> None:
+        for joint in joints:
+            self.joint += np.asarray(joint).reshape(self.joint.shape)
 
 
 def _on_host(corner: tuple[int, int], tile: list) -> Tile:
@@ -115,22 +138,41 @@ def _tile(
     joint: jax.Array,
     sides: Sequence[tuple[jax.Array, jax.Array]],
     tables: Sequence[Table],
-    corner: tuple[jax.Array, jax.Array],
-    count: jax.Array,
+    bounds: jax.Array,
     groups: int,
     bins: int,
 ) -> tuple[jax.Array, list[jax.Array], list[tuple[jax.Array, jax.Array]]]:
-    """Counts the pairs of a tile; its distances, and what `Candidates` needs of them."""
-    side = len(sides[0][0])
-    row_T1, column_1T = corner[0] + jnp.arange(side)[:, None], corner[1] + jnp.arange(side)[None]
+    """Counts the pairs of a tile; its distances, and what `Candidates` needs of them.
+
+    Bounds are the first row, the first column and the number of samples.
+    """
+    row, column, count = bounds
+    place_T = jnp.arange(len(sides[0][0]), dtype=jnp.int32)
+    row_T1, column_1T = row + place_T[:, None], column + place_T[None]
     pair_TT = (column_1T > row_T1) & (column_1T < count)
     d = [neighbors.squared_distances(*rows) for rows in sides]
     if bins:
         joint = count_pairs(joint, d, tables, pair_TT)
-    if bins and not groups:
-        return joint, [], []
     d = [jnp.where(pair_TT, d_TT, jnp.inf) for d_TT in d]
     return joint, d, [_minima(d_TT, groups) for d_TT in d] if groups else []
+
+
+@partial(jax.jit, static_argnames="bins")
+def _count(
+    spaces: Sequence[jax.Array],
+    tables: Sequence[Table],
+    places_S2: jax.Array,
+    count: jax.Array,
+    bins: int,
+) -> jax.Array:
+    """The joint histogram of many tiles."""
+
+    def add(joint: jax.Array, place: jax.Array) -> tuple[jax.Array, None]:
+        sides = [(z_STD[place[0]], z_STD[place[1]]) for z_STD in spaces]
+        bounds = jnp.append(place * spaces[0].shape[1], count)
+        return _tile(joint, sides, tables, bounds, 0, bins)[0], None
+
+    return jax.lax.scan(add, jnp.zeros(bins**2, jnp.int32), places_S2)[0]
 
 
 def _minima(d_TT: jax.Array, groups: int) -> tuple[jax.Array, jax.Array]:
