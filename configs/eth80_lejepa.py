@@ -4,7 +4,7 @@ Paper: LeJEPA (arXiv:2511.08544), section 5.
 Command: python -m socialjepa_jax.train --config=configs/eth80_lejepa.py \
     --config.data.path=eth80_96.npz --workdir=runs/eth80_lejepa
 The file is that of eth80_ijepa.
-Cost: about twice that of eth80_ijepa.
+Cost: that of toys_lejepa.
 Expected: no collapse; the settings are those of toys_lejepa, in colour. No setting was chosen on
 these photographs.
 """

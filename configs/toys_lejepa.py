@@ -2,15 +2,17 @@
 
 Paper: LeJEPA (arXiv:2511.08544), section 5: lambda 0.05, 2 global and 6 local views, 1,024 slices.
 Command: python -m socialjepa_jax.train --config=configs/toys_lejepa.py --workdir=runs/toys_lejepa
-Cost: about twice that of toys_ijepa.
-Expected: the agents do not collapse (sigreg_null close to 1, projection_rank close to 32). The
-projector is linear, so that what is made Gaussian is a linear image of the latent that is aligned.
+Cost: about ten minutes on two CPU cores: every picture is encoded eight times. Two agents.
+Expected: no collapse: sigreg_null falls towards 1 and latent_rank rises throughout. The projector
+normalises its hidden features over the batch, since a fresh ViT's CLS tokens differ so little
+between pictures that SIGReg spreads them slowly through a linear one (after 300 steps sigreg_null
+9.7 against 5.1, latent_rank 2.1 against 4.2).
 """
 
 import ml_collections
 
 from configs import toys_ijepa
-from socialjepa_jax.config import to_plain
+from socialjepa_jax.config import Agents, to_plain
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.colour import Colour
 from socialjepa_jax.models.vit import ViTConfig
@@ -27,10 +29,12 @@ def get_config() -> ml_collections.ConfigDict:
     small = Augment(crop_scale=(0.1, 0.4), flip=True, colours=colours)
     objective = LeJepa(
         encoder=ViTConfig(**config.objective.vit),
-        projector_layers=1,
+        projector_layers=3,
+        projector_width=256,
         projector_dim=32,
         views=MultiCrop(local_size=24, view_a=large, view_b=large, local=small),
     )
     config.objective = to_plain(objective)
     config.augment = to_plain(Augment())
+    config.agents = to_plain(Agents(cameras=(0, 1), seeds=(0, 1)))
     return config
