@@ -8,7 +8,7 @@ from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study import Study
 from socialjepa_jax.report import html, tables
 
-_THROUGH = {"forward": "W x", "regression": "the reverse regression", "inverse": "W⁻¹"}
+_THROUGH = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
 
 def is_related(study: Study) -> bool:
@@ -60,28 +60,26 @@ def _search(study: Study, names: tuple[str, str]) -> str:
 
 def _distances(study: Study) -> str:
     plain = study.metrics["none"]["dsc"]
-    parts, better, worse = [], 0, 0
-    for back, meaning in _THROUGH.items():
-        difference = study.differences[back]["dsc"]
-        value = study.metrics[back]["dsc"]
-        parts.append(
-            f"{_number(value)} by {meaning} ({_signed(value - plain)}, {_range(difference)})"
-        )
-        better += difference.low > 0
-        worse += difference.high < 0
-    found = (
-        "no map makes a difference beyond chance"
-        if not (better or worse)
-        else f"{better} of 3 ways through the map make it better beyond chance, {worse} worse"
-    )
+    parts = [_through(study, back, meaning) for back, meaning in _THROUGH.items()]
     return (
         f"Distances: without any map the two spaces agree at DSC {_number(plain)} (1: the same "
-        f"order of distances); {', '.join(parts)}: {found}."
+        f"order of distances). {'; '.join(parts)}."
     )
 
 
-def _signed(value: float) -> str:
-    return _number(value) if value < 0 else f"+{_number(value)}"
+def _through(study: Study, back: str, meaning: str) -> str:
+    """DSC through the map, and whether that differs from no map beyond chance."""
+    difference = study.differences[back]["dsc"]
+    value = f"{meaning}: {_number(study.metrics[back]['dsc'])}"
+    if difference.low <= 0 <= difference.high:
+        return f"{value}, no clear difference"
+    kind = "better" if difference.low > 0 else "worse"
+    return f"{value}, {kind} by {_range(_absolute(difference))}"
+
+
+def _absolute(difference: Interval) -> Interval:
+    low, high = sorted((abs(difference.low), abs(difference.high)))
+    return Interval(low, high)
 
 
 def _warnings(study: Study) -> list[str]:
@@ -112,7 +110,7 @@ def _warnings(study: Study) -> list[str]:
 
 
 def _number(value: float) -> str:
-    return tables.format_number(value, 2)
+    return tables.format_number(round(value, 2) + 0.0, 2)  # no minus before a zero
 
 
 def _range(interval: Interval) -> str:

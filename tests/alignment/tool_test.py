@@ -113,6 +113,20 @@ def fields(data):
     return found
 
 
+@pytest.mark.parametrize("back", [None, "inverse"])
+def test_onnx_itself_accepts_and_runs_the_model(tmp_path, back):
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    linear_map, x, y = small_map()
+    export.to_onnx(linear_map, tmp_path / "map.onnx", back=back)
+    model = onnx.load(tmp_path / "map.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    z, expected = (x, linear_map.forward(x)) if back is None else (y, linear_map.backward(y, back))
+    (found,) = reference.ReferenceEvaluator(model).run(None, {"x": z.astype(np.float32)})
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("back", [None, "regression"])
 def test_onnx_graph_is_a_product_and_a_sum(tmp_path, back):
     linear_map, x, y = small_map()
