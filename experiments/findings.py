@@ -1,5 +1,6 @@
 """What an experiment leaves behind: claims beside the paper's numbers, figures, tables, rows."""
 
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from socialjepa_jax import loop
 from socialjepa_jax.checkpoint import write_json
 from socialjepa_jax.report import html, style
-from socialjepa_jax.report.tables import Column, Row, Table, to_html
+from socialjepa_jax.report.tables import Cell, Column, Interval, Row, Table, to_html
 
 Rows = list[dict[str, Any]]  # one dictionary of plain values a run
 
@@ -67,8 +68,13 @@ class Finding:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> html.Html:
-    """Writes NAME.json and NAME*.png and returns the experiment's section of the page."""
+def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> None:
+    """Writes NAME*.png and NAME.json, which holds all that `section` needs."""
+    pictures = []
+    for end, picture in finding.pictures.items():
+        file = f"{name}{'_' * bool(end)}{end}.png"
+        (out / file).write_bytes(style.png(picture.figure, 150))
+        pictures.append({"file": file, "alt": picture.alt, "caption": picture.caption})
     write_json(
         out / f"{name}.json",
         {
@@ -78,18 +84,59 @@ def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> html.Htm
             "environment": loop.versions(),
             "settings": dict(finding.settings),
             "claims": [asdict(claim) for claim in finding.claims],
+            "pictures": pictures,
+            "tables": [asdict(table) for table in finding.tables],
             "rows": finding.rows,
         },
     )
-    shown = []
-    for end, picture in finding.pictures.items():
-        data = style.png(picture.figure, 150)
-        (out / f"{name}{'_' * bool(end)}{end}.png").write_bytes(data)
-        where = f" Scale {scale}: {_described(finding.settings)}."
-        shown.append(html.picture(data, picture.alt, picture.caption + where, full=True))
-    return html.join(
-        claims_table(finding.claims), html.pictures(*shown), *map(to_html, finding.tables)
-    )
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment's part of the report page.
+
+    Attributes:
+        title: one line.
+        content: claims, pictures, tables.
+        verdicts: whether each claim agrees.
+        scale: at which it was run.
+    """
+
+    title: str
+    content: html.Html
+    verdicts: list[bool]
+    scale: str
+
+
+def section(name: str, out: pathlib.Path) -> Section | None:
+    """Reads back what `save` wrote, by this process or an earlier one; None if nothing is there."""
+    path = out / f"{name}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    claims = [Claim(**claim) for claim in found["claims"]]
+    where = f" Scale {found['scale']}: {_described(found['settings'])}."
+    shown = [
+        html.picture((out / p["file"]).read_bytes(), p["alt"], p["caption"] + where, full=True)
+        for p in found.get("pictures", ())
+    ]
+    tables = [to_html(_table(plain)) for plain in found.get("tables", ())]
+    content = html.join(claims_table(claims), html.pictures(*shown), *tables)
+    return Section(found["title"], content, [claim.agrees for claim in claims], found["scale"])
+
+
+def _table(plain: Mapping[str, Any]) -> Table:
+    """The table that `asdict` made plain."""
+
+    def cell(value: Any) -> Cell:
+        return Interval(**value) if isinstance(value, dict) else value
+
+    rows = [
+        Row(**{**row, "cells": {key: cell(value) for key, value in row["cells"].items()}})
+        for row in plain["rows"]
+    ]
+    columns = [Column(**column) for column in plain["columns"]]
+    return Table(columns, rows, plain["corner"], plain["caption"])
 
 
 def _described(settings: Mapping[str, Any]) -> str:

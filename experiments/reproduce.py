@@ -2,9 +2,10 @@
 
     python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
 
-Every experiment writes DIR/NAME.json and DIR/NAME*.png; DIR/report.html shows all of them, the
-papers' numbers beside ours and a sentence on each claim. `smoke` takes seconds and means nothing;
-`cpu` is a reduced set for two cores; `gpu` and `paper` are the published settings.
+Every experiment writes DIR/NAME.json and DIR/NAME*.png; DIR/report.html shows all that are in DIR,
+those of earlier calls too: the papers' numbers beside ours and a sentence on each claim. `smoke`
+takes seconds and means nothing; `cpu` is a reduced set for two cores; `gpu` and `paper` are the
+published settings, as far as they are stated.
 """
 
 import importlib
@@ -36,39 +37,71 @@ NAMES = (
     "id_social",
     "id_planning",
     "id_sfa",
+    "sigreg_x",
+    "sigreg_resampling",
+    "sigreg_quadrature",
+    "sigreg_slices",
+    "lejepa_probes",
+    "lejepa_loss_accuracy",
+    "lejepa_lambda_views",
+    "lejepa_ablations",
 )
 """Every experiment, in the order of the report; each is the module of that name in this package."""
+
+PICTURED = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
+"""Those that train on pictures, and so can do it on photographs too."""
 
 _ONLY = flags.DEFINE_list("only", [], "Experiments to run; all without it.")
 _SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
 _OUT = flags.DEFINE_string("out", None, "Folder of the results.", required=True)
+_ETH80 = flags.DEFINE_string(
+    "eth80", None, f"File of ETH-80, to train {', '.join(PICTURED)} on photographs, not on toys."
+)
 
 
-def reproduce(names: list[str], scale: str, out: pathlib.Path) -> pathlib.Path:
+def reproduce(
+    names: list[str], scale: str, out: pathlib.Path, eth80: str | None = None
+) -> pathlib.Path:
     """Runs the experiments in the order of `NAMES` and returns the report page.
 
+    Args:
+        names: which; all if there are none.
+        scale: how much to spend.
+        out: folder of the results.
+        eth80: file of photographs for those experiments that train on pictures.
+
     Raises:
-        InputError: a name is unknown.
+        InputError: a name is unknown, or there is no such file.
     """
+    if eth80 is not None and not pathlib.Path(eth80).exists():
+        raise InputError(f"--eth80={eth80} does not exist")
     for name in names:
         if name not in NAMES:
             raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
     out.mkdir(parents=True, exist_ok=True)
     loop.use_compilation_cache(out / "cache" / "xla")
-    sections = {}
-    verdicts: list[bool] = []
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
-        finding = importlib.import_module(f"experiments.{name}").run(scale, out)
-        sections[name] = (finding.title, findings.save(finding, name, scale, out))
-        verdicts += [claim.agrees for claim in finding.claims]
+        settings = {"eth80": eth80} if name in PICTURED else {}
+        finding = importlib.import_module(f"experiments.{name}").run(scale, out, **settings)
+        findings.save(finding, name, scale, out)
+        page = write_page(out)
         logging.info("%s: %.0f s.", name, time.monotonic() - begin)
+    return page
+
+
+def write_page(out: pathlib.Path) -> pathlib.Path:
+    """Writes DIR/report.html from what all experiments so far have left in the folder."""
+    found = {name: part for name in NAMES if (part := findings.section(name, out))}
+    verdicts = [agrees for part in found.values() for agrees in part.verdicts]
     lede = html.paragraph(
-        f"{sum(verdicts)} of {len(verdicts)} claims agree. Every number was measured by this run; "
-        "what differs says why."
+        f"{sum(verdicts)} of {len(verdicts)} claims agree. Every number was measured by these "
+        "runs; what differs says why."
     )
+    scales = ", ".join(dict.fromkeys(part.scale for part in found.values()))
+    sections = {name: (part.title, part.content) for name, part in found.items()}
     page = out / "report.html"
-    page.write_text(html.page("Experiments", f"scale {scale}", lede, sections))
+    page.write_text(html.page("Experiments", f"scale {scales}", lede, sections))
     return page
 
 
@@ -76,7 +109,8 @@ def main(argv: list[str]) -> None:
     """Command line."""
     del argv
     try:
-        page = reproduce(_ONLY.value, _SCALE.value, pathlib.Path(_OUT.value).resolve())
+        out = pathlib.Path(_OUT.value).resolve()
+        page = reproduce(_ONLY.value, _SCALE.value, out, _ETH80.value)
     except InputError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -1,0 +1,121 @@
+"""Figure forms that the LeJEPA experiments share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from socialjepa_jax.report import figures, style
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Curves under a title."""
+
+    title: str
+    curves: Sequence[figures.Line]
+
+
+@style.styled
+def line_panels(
+    panels: Sequence[Panel],
+    *,
+    x_label: str,
+    y_label: str,
+    columns: int = 2,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Figure:
+    """Panels of curves side by side, with one legend."""
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.0 * columns, 2.7 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, panel in zip(grid.flat, panels):
+        for curve in panel.curves:
+            axes.plot(
+                curve.x,
+                curve.y,
+                label=curve.label or "_",
+                color=curve.color,
+                linestyle=curve.dash,
+                marker=curve.marker,
+            )
+        axes.set(title=panel.title, xlabel=x_label, ylabel=y_label)
+        if log_x:
+            axes.set_xscale("log")
+            style.plain_log(axes.xaxis)
+        if log_y:
+            axes.set_yscale("log")
+            style.plain_log(axes.yaxis)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    style.legend_below(figure, 4)
+    return figure
+
+
+@style.styled
+def boundaries(
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], *, title: str
+) -> Figure:
+    """Classified points in planes, each with the lines that many training sets led to.
+
+    Args:
+        panels: title -> (points f64[N, 2], labels 0 or 1 [N], lines f64[R, 3]: w . x + b = 0).
+        title: of the figure.
+    """
+    figure = Figure(figsize=(3.4 * len(panels), 3.5), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (name, (z_N2, label_N, line_R3)) in zip(grid, panels.items()):
+        limit = 3.5
+        along = np.array([-3 * limit, 3 * limit])
+        for w1, w2, b in line_R3:
+            normal = np.array([w1, w2]) / np.hypot(w1, w2)
+            foot = -b / np.hypot(w1, w2) * normal
+            x, y = foot[:, None] + np.array([[-normal[1]], [normal[0]]]) * along[None]
+            axes.plot(x, y, color=style.PALETTE[3], lw=0.6, alpha=0.25)
+        colours = [style.PALETTE[0] if label else style.PALETTE[4] for label in label_N]
+        axes.scatter(z_N2[:, 0], z_N2[:, 1], s=10, c=colours, linewidths=0)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", title=name)
+    figure.suptitle(title, fontsize=10, fontweight="bold")
+    return figure
+
+
+@style.styled
+def estimates(
+    panels: Mapping[str, Mapping[str, np.ndarray]], *, title: str, axis_label: str
+) -> Figure:
+    """Clouds of parameter pairs f64[R, 2] in named groups, a panel for each task."""
+    figure = Figure(figsize=(2.7 * len(panels), 3.0), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (name, groups) in zip(grid, panels.items()):
+        for k, (label, points_R2) in enumerate(groups.items()):
+            color = style.agent_color(k)
+            axes.scatter(*points_R2.T, s=5, alpha=0.5, color=color, label=label, linewidths=0)
+        axes.set(title=name, xlabel=f"{axis_label} 1", ylabel=f"{axis_label} 2")
+        axes.set_aspect("equal", "datalim")
+    style.legend_below(figure, 3)
+    figure.suptitle(title, fontsize=10, fontweight="bold")
+    return figure
+
+
+@style.styled
+def coloured_scatter(
+    x: np.ndarray,
+    y: np.ndarray,
+    values: np.ndarray,
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    bar_label: str,
+) -> Figure:
+    """Points in a logarithmic plane, coloured by a third number."""
+    figure, axes = style.new_axes(4.6, 3.4, title=title, xlabel=x_label, ylabel=y_label)
+    points = axes.scatter(x, y, c=values, s=28, cmap="coolwarm", edgecolors="#1d2430", lw=0.4)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    style.plain_log(axes.xaxis)
+    style.plain_log(axes.yaxis)
+    figure.colorbar(points, ax=axes, label=bar_label)
+    return figure

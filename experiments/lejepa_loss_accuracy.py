@@ -1,0 +1,202 @@
+"""Does LeJEPA's training loss tell how good its representation is? (Section 6.2, equation 8.)
+
+Figures 10 and 11: small runs that differ in lambda, learning rate and seed, all agents of one
+program; Spearman's correlation over runs between the final training loss over lambda^alpha and the
+accuracy of a linear probe on the frozen latent. The sign is turned, so that 1 means that the lowest
+loss is the best run.
+
+Command: python -m experiments.reproduce --only=lejepa_loss_accuracy --out=DIR [--eth80=FILE]
+Cost at --scale=cpu: about ten minutes on one core (36 runs of 250 steps).
+Expected: the paper has 0.85 at alpha = 0 and 0.99 at alpha = 0.4, over runs of one model on
+ImageNet. Two probes are shown here: categories of new objects, and known objects in new states.
+"""
+
+import pathlib
+
+import numpy as np
+from scipy import stats
+
+from experiments import findings, lejepa_runs
+from experiments.findings import Claim, Finding, Picture, Rows
+from experiments.lejepa_figures import coloured_scatter
+from experiments.lejepa_runs import BUDGETS, Run
+from socialjepa_jax.report import figures, style
+from socialjepa_jax.report import paper_lejepa as paper
+from socialjepa_jax.report.tables import Column, Row, Table
+
+ALPHAS = tuple(round(0.05 * k, 2) for k in range(21))
+LAMBDAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+RATES = (0.3, 1.0, 3.0)
+GRIDS = {"smoke": (LAMBDAS[2:4], RATES[:1])}
+GRIDS |= dict.fromkeys(("cpu", "gpu", "paper"), (LAMBDAS, RATES))
+PROBES = {"accuracy": "categories of new objects", "objects": "objects in new states"}
+
+
+def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
+    """Trains the grid and correlates."""
+    budget = BUDGETS[scale]
+    dataset = lejepa_runs.world(budget, out, eth80)
+    lambdas, rates = GRIDS[scale]
+    runs = [
+        Run(seed, weight, rate)
+        for weight in lambdas
+        for rate in rates
+        for seed in range(budget.seeds)
+    ]
+    objective = lejepa_runs.learner(budget, dataset.image_shape[-1])
+    rows = lejepa_runs.study(dataset, objective, runs, budget)
+    return Finding(
+        "LeJEPA's loss and the quality of its representation",
+        [claim for probe in PROBES for claim in _claims(rows, probe)],
+        {"": _curve(rows), **{f"plane_{probe}": _plane(rows, probe) for probe in PROBES}},
+        rows,
+        [_table(rows)],
+        lejepa_runs.settings(budget, dataset, runs=len(runs)),
+    )
+
+
+def correlation(rows: Rows, probe: str, alpha: float) -> float:
+    """Spearman's correlation of -loss / lambda^alpha with a probe's accuracy, over runs."""
+    loss, weight, accuracy = (
+        np.array([row[name] for row in rows]) for name in ("loss", "lambda", probe)
+    )
+    return float(stats.spearmanr(-loss / weight**alpha, accuracy).statistic)
+
+
+def _spread(rows: Rows, probe: str, alpha: float, draws: int = 200) -> float:
+    """Standard deviation of the correlation over bootstrap samples of the runs."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(draws):
+        some = [rows[i] for i in rng.integers(len(rows), size=len(rows))]
+        if len({row[probe] for row in some}) > 1 and len({row["loss"] for row in some}) > 1:
+            found.append(correlation(some, probe, alpha))
+    return float(np.nanstd(found))
+
+
+def _claims(rows: Rows, probe: str) -> list[Claim]:
+    curve = [correlation(rows, probe, a) for a in ALPHAS]
+    best = int(np.argmax(curve))
+    plain, scaled = curve[0], correlation(rows, probe, paper.BEST_ALPHA)
+    within = [
+        correlation(findings.select(rows, **{"lambda": w}), probe, 0.0)
+        for w in findings.distinct(rows, "lambda")
+    ]
+    prediction, penalty = (
+        float(stats.spearmanr([r[name] for r in rows], [r[probe] for r in rows]).statistic)
+        for name in ("prediction", "sigreg")
+    )
+    low = plain > paper.SPEARMAN_PLAIN - 0.1
+    high = scaled > paper.SPEARMAN_SCALED - 0.1
+    helps = curve[best] > plain and abs(ALPHAS[best] - paper.BEST_ALPHA) <= 0.15
+    alike = float(np.mean(within))
+    trend = prediction < 0 and penalty < 0
+    return [
+        Claim(
+            f"{probe}/Spearman, alpha 0",
+            paper.SPEARMAN_PLAIN,
+            plain,
+            low,
+            f"{_verdict(low)}: {PROBES[probe]}, {len(rows)} runs.",
+            _spread(rows, probe, 0.0),
+        ),
+        Claim(
+            f"{probe}/Spearman, alpha {paper.BEST_ALPHA}",
+            paper.SPEARMAN_SCALED,
+            scaled,
+            high,
+            f"{_verdict(high)}: of the loss over lambda^{paper.BEST_ALPHA}.",
+            _spread(rows, probe, paper.BEST_ALPHA),
+        ),
+        Claim(
+            f"{probe}/best alpha",
+            paper.BEST_ALPHA,
+            float(ALPHAS[best]),
+            helps,
+            f"{_verdict(helps)}: the correlation is {curve[best]:.2f} there, {curve[-1]:.2f} at "
+            "alpha 1.",
+        ),
+        Claim(
+            f"{probe}/Spearman within one lambda",
+            "a lower training loss reliably indicates a better downstream performance",
+            alike,
+            alike > 0.5,
+            f"{_verdict(alike > 0.5)}: mean over {len(within)} lambdas, where scaling changes "
+            f"nothing and only rate and seed differ; from {min(within):.2f} to {max(within):.2f}.",
+            float(np.std(within)),
+        ),
+        Claim(
+            f"{probe}/both terms point to the lower left (figure 10)",
+            "accuracy grows towards low SIGReg and low prediction loss",
+            max(prediction, penalty),
+            trend,
+            f"{_verdict(trend)}: Spearman of accuracy with prediction {prediction:.2f}, with "
+            f"SIGReg {penalty:.2f}.",
+        ),
+    ]
+
+
+def _verdict(good: bool) -> str:
+    return "agrees" if good else "differs"
+
+
+def _curve(rows: Rows) -> Picture:
+    curves = [
+        figures.Line(
+            PROBES[probe],
+            ALPHAS,
+            [correlation(rows, probe, a) for a in ALPHAS],
+            style.agent_color(k),
+            marker="o",
+        )
+        for k, probe in enumerate(PROBES)
+    ]
+    levels = [
+        figures.Level(name, value, value, value, color, (0, (2, 2)))
+        for name, value, color in (
+            ("paper, alpha 0", paper.SPEARMAN_PLAIN, "#8A929C"),
+            ("paper, alpha 0.4", paper.SPEARMAN_SCALED, "#1d2430"),
+        )
+    ]
+    figure = figures.lines(
+        curves,
+        title="Loss over lambda^alpha against accuracy",
+        x_label="alpha",
+        y_label="Spearman's correlation",
+        levels=levels,
+    )
+    caption = f"Figure 11: {len(rows)} runs over lambda, learning rate and seed."
+    return Picture(figure, "Spearman correlation against alpha", caption)
+
+
+def _plane(rows: Rows, probe: str) -> Picture:
+    x, y, values = (
+        np.array([row[c] for row in rows]) for c in ("sigreg_null", "prediction", probe)
+    )
+    figure = coloured_scatter(
+        x,
+        y,
+        values,
+        title="The two terms, and accuracy",
+        x_label="SIGReg / null level",
+        y_label="prediction loss",
+        bar_label=PROBES[probe],
+    )
+    return Picture(figure, "Prediction loss against SIGReg, coloured by accuracy", "Figure 10.")
+
+
+def _table(rows: Rows) -> Table:
+    names = ("loss", "prediction", "sigreg_null", "projection_rank", *PROBES)
+    columns = [Column(name, name.replace("_", " "), 3) for name in names]
+    body = [
+        Row(
+            f"lambda {weight:g}, rate {rate:g}",
+            {c: findings.mean(rows, c, rate=rate, **{"lambda": weight}) for c in names},
+        )
+        for weight in findings.distinct(rows, "lambda")
+        for rate in findings.distinct(rows, "rate")
+    ]
+    untrained = {p: findings.mean(rows, f"{p}_untrained") for p in PROBES}
+    body.append(Row("untrained", untrained, kind="control"))
+    caption = "Mean over seeds; rate is a factor on the learning rate 1e-3."
+    return Table(columns, body, corner="run", caption=caption)

@@ -1,0 +1,251 @@
+"""What the LeJEPA experiments on pictures share: worlds, small learners, and runs measured.
+
+Runs that differ in lambda, learning rate and seed are agents of one program; what changes an
+array's shape needs a program of its own. `paper` spends what `gpu` does: ImageNet is not at hand.
+"""
+
+import functools
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.findings import Rows
+from socialjepa_jax import agents, collaboration, sharding
+from socialjepa_jax.agents import AgentState, Trainer
+from socialjepa_jax.data.arrays import ArraysData
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.base import Protocol, Splits, ViewDataset
+from socialjepa_jax.data.colour import Colour
+from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.base import HParams
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.optim import AdamW
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is spent on a run.
+
+    Attributes:
+        steps: updates.
+        batch_size: pictures a step.
+        width, depth, heads: of the ViT.
+        image_size, patch_size, local_size: pixels.
+        slices: directions of SIGReg.
+        instances: toy objects in each of five categories.
+        seeds: repetitions.
+    """
+
+    steps: int
+    batch_size: int
+    width: int
+    depth: int
+    heads: int
+    image_size: int
+    patch_size: int
+    local_size: int
+    slices: int
+    instances: int
+    seeds: int
+
+
+LARGE = Budget(5000, 256, 192, 6, 3, 64, 8, 32, 1024, 40, 3)
+BUDGETS = {
+    "smoke": Budget(2, 8, 8, 1, 2, 16, 8, 8, 8, 3, 1),
+    "cpu": Budget(250, 64, 32, 2, 2, 32, 8, 16, 128, 12, 2),
+    "gpu": LARGE,
+    "paper": LARGE,
+}
+METRICS = ("loss", "prediction", "sigreg", "sigreg_null", "projection_rank", "latent_rank")
+
+
+def world(budget: Budget, out: pathlib.Path, eth80: str | None) -> ViewDataset:
+    """The toy world seen by one camera, or all photographs of ETH-80; objects are held out."""
+    if eth80 is None:
+        config: ToysData | ArraysData = ToysData(
+            instances=budget.instances,
+            image_size=budget.image_size,
+            samples_per_pixel_side=1,
+            protocol=Protocol("norb", azimuths=(0,)),
+            splits=Splits(test_instances=max(1, budget.instances // 4)),
+        )
+    else:
+        config = ArraysData(
+            path=eth80,
+            columns=(
+                ("category", "category"),
+                ("instance", "instance"),
+                ("elevation", "polar"),
+                ("azimuth", "azimuth"),
+            ),
+            images="jpeg",
+            offsets="offset",
+            label_names="category_names",
+            image_size=budget.image_size,
+            channels=3,
+            protocol=Protocol("rig", azimuths=(0,), sector=(0, 360)),
+            splits=Splits(test_instances=2),
+        )
+    return config.load(out / "cache")
+
+
+def views(budget: Budget, channels: int, large: int = 2, small: int = 6) -> MultiCrop:
+    """Crops and colours of `configs/toys_lejepa.py` or, in colour, of `configs/eth80_lejepa.py`."""
+    if channels == 1:
+        colours = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
+    else:
+        colours = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2)
+    flip = channels == 1  # on ETH-80 a mirrored pose is another pose
+    whole = Augment(crop_scale=(0.4, 1.0), flip=flip, colours=colours)
+    part = Augment(crop_scale=(0.1, 0.4), flip=flip, colours=colours)
+    return MultiCrop(large, small, budget.local_size, view_a=whole, view_b=whole, local=part)
+
+
+def learner(budget: Budget, channels: int, **changes: Any) -> LeJepa:
+    """A small LeJEPA with the paper's defaults but for its size, and with these fields changed."""
+    encoder = ViTConfig(
+        image_size=budget.image_size,
+        patch_size=budget.patch_size,
+        channels=channels,
+        width=budget.width,
+        depth=budget.depth,
+        heads=budget.heads,
+    )
+    plain = LeJepa(
+        encoder=encoder,
+        projector_layers=1,
+        projector_width=4 * budget.width,
+        projector_dim=budget.width // 2,
+        sigreg_slices=budget.slices,
+        views=views(budget, channels),
+    )
+    return replace(plain, **changes)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program.
+
+    Attributes:
+        seed: of initialisation, order, views and slices.
+        weight: lambda.
+        rate: factor on the optimiser's learning rate.
+        labels: what the run is, as columns of its row.
+    """
+
+    seed: int = 0
+    weight: float = 0.05
+    rate: float = 1.0
+    labels: dict[str, Any] = field(default_factory=dict)
+
+
+def study(
+    dataset: ViewDataset,
+    objective: LeJepa,
+    runs: Sequence[Run],
+    budget: Budget,
+    learning_rate: float = 1e-3,
+) -> Rows:
+    """Trains the runs as agents of one program and probes each.
+
+    Returns:
+        A row a run: its labels, the mean of the training metrics over the last tenth of the steps,
+        and accuracies of linear probes on the frozen latent (`probes`), trained and untrained.
+    """
+    trainer = _trainer(objective, len(runs), budget, learning_rate)
+    data = agents.place(
+        dataset.images, (0,) * len(runs), dataset.train_rows, channel_statistics, trainer.mesh
+    )
+    hparams = _hparams(runs, budget)
+    state = trainer.init(hparams)
+    untrained = [probes(dataset, z_ND) for z_ND in encode(trainer, state, data, dataset)]
+    curves = []
+    for _ in range(budget.steps // trainer.steps_per_call):
+        state, metrics = trainer.step(state, data, hparams)
+        curves.append(jax.device_get({name: metrics[name] for name in METRICS}))
+    last = max(1, budget.steps // 10)
+    trained = encode(trainer, state, data, dataset)
+    rows = []
+    for k, run in enumerate(runs):
+        row = {"lambda": run.weight, "rate": run.rate, "seed": run.seed, **run.labels}
+        for name in METRICS:
+            values = np.concatenate([curve[name][k] for curve in curves])
+            row[name] = float(values[-last:].mean())
+        row |= probes(dataset, trained[k])
+        row |= {f"{name}_untrained": value for name, value in untrained[k].items()}
+        rows.append(row)
+    return rows
+
+
+def _trainer(objective: LeJepa, num_agents: int, budget: Budget, learning_rate: float) -> Trainer:
+    return Trainer(
+        objective=objective,
+        optimizer=AdamW(learning_rate=learning_rate),
+        augmentation=Augment(),
+        total_steps=budget.steps,
+        batch_size=budget.batch_size,
+        steps_per_call=budget.steps // 2,
+        mesh=sharding.make_mesh(num_agents, budget.batch_size, jax.devices()),
+        agent_map="map" if jax.default_backend() == "cpu" else "vmap",
+    )
+
+
+def _hparams(runs: Sequence[Run], budget: Budget) -> HParams:
+    return {
+        "seed": jnp.asarray([run.seed for run in runs], jnp.uint32),
+        "lambda": jnp.asarray([run.weight for run in runs], jnp.float32),
+        "learning_rate": jnp.asarray([run.rate for run in runs], jnp.float32),
+        "total_steps": jnp.full(len(runs), budget.steps, jnp.int32),
+    }
+
+
+def encode(
+    trainer: Trainer, state: AgentState, data: agents.AgentData, dataset: ViewDataset
+) -> np.ndarray:
+    """Latents of all states: f32[A, N, D]."""
+    count, batch = dataset.num_states, 256
+    parts = []
+    for start in range(0, count, batch):
+        rows = np.minimum(np.arange(start, start + batch), count - 1).astype(np.int32)
+        tiled = jnp.asarray(np.tile(rows, (len(state.step), 1)))
+        parts.append(jax.device_get(trainer.encode(state, data, tiled)))
+    return np.concatenate(parts, axis=1)[:, :count]
+
+
+def probes(dataset: ViewDataset, latents_ND: np.ndarray) -> dict[str, float]:
+    """Accuracy of linear probes on a frozen latent.
+
+    'accuracy': categories, on objects that neither encoder nor probe has seen. 'objects': which
+    object it is, on states that neither has seen.
+    """
+    accuracy = functools.partial(_accuracy, latents_ND)
+    return {
+        "accuracy": accuracy(dataset.labels, dataset.split_instance),
+        "objects": accuracy(dataset.instance_ids, dataset.split_state),
+    }
+
+
+def _accuracy(latents_ND: np.ndarray, labels_N: np.ndarray, split_N: np.ndarray) -> float:
+    train, test = split_N == 0, split_N == 1
+    classes = int(labels_N.max()) + 1
+    probe = collaboration.fit_probe(latents_ND[train], labels_N[train], classes, ridge=1.0)
+    return float(collaboration.accuracy(probe, latents_ND[test], labels_N[test]))
+
+
+def settings(budget: Budget, dataset: ViewDataset, **more: Any) -> dict[str, Any]:
+    """What a caption says about how the runs were made."""
+    names = ("steps", "batch_size", "width", "depth", "image_size", "slices", "seeds")
+    return {
+        "world": dataset.name,
+        "states": dataset.num_states,
+        **{name: getattr(budget, name) for name in names},
+        **more,
+    }
