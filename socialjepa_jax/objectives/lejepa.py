@@ -31,8 +31,7 @@ class LeJepa(SigRegTerm, JointEmbedding):
     Attributes:
         encoder, latent, projector_layers, projector_width, projector_dim, views: see
             `JointEmbedding`.
-        sigreg_weight, sigreg_slices, sigreg_sampler, quadrature, loss_form, view_mode: see
-            `SigRegTerm`.
+        sigreg_weight, ..., view_mode: see `SigRegTerm`.
         kind: names this objective in a configuration.
         predictor_layers: 0 (a view's projection is its prediction) to 3, of the projector's widths.
         centers: "online": centres are made by the network that is trained | "swa": by an average of
@@ -88,7 +87,7 @@ class LeJepa(SigRegTerm, JointEmbedding):
             average, _ = self.embed_views(aux["swa"], views[:1], reduce)
             centers_BVP = jax.lax.stop_gradient(average.projection)
         prediction = prediction_loss(self._predict(params, z_BVP, reduce), centers_BVP, reduce)
-        penalty = self.regularizer(z_BVP, key_slices, reduce)
+        penalty = self.regularizer(z_BVP, self.slices_key(key_slices, hparams), reduce)
         metrics = {"prediction": prediction, "sigreg": penalty}
         metrics |= self.levels(penalty, z_BVP, reduce) | self.monitors(embedding, reduce)
         loss = self.combine(prediction, penalty, hparams)

@@ -62,6 +62,7 @@ class MaskedLeJepa(SigRegTerm, IJepa):
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Prediction and SIGReg under masks and slices drawn from `key`; see `Objective.loss`."""
         key_masks, key_slices = jax.random.split(key)
+        key_slices = self.slices_key(key_slices, hparams)
         masks = self.sampler(key_masks, batch["index"])
 
         def encode(weights: Params, *patches: jax.Array | None) -> Tokens:

@@ -13,6 +13,8 @@ from socialjepa_jax import sigreg, validate
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.sharding import Reduce
 
+_FIXED_SLICES = 101  # folded into an agent's seed; `agents` and `sweep` name its other streams
+
 
 @dataclass(frozen=True)
 class SigRegTerm:
@@ -22,6 +24,8 @@ class SigRegTerm:
         sigreg_weight: lambda; `hparams['lambda']`, where an agent has it, comes before it.
         sigreg_slices: random directions a step.
         sigreg_sampler: "gaussian" | "sobol", see `sigreg.sample_directions`.
+        sigreg_resample: draw new directions at every step (the paper); False keeps an agent's first
+            ones, so that what they do not see is never regularised (figure 7).
         quadrature: knots of the Epps-Pulley statistic.
         loss_form: "convex": (1 - lambda) prediction + lambda SIGReg (the paper) | "additive":
             prediction + lambda SIGReg (other implementations).
@@ -33,6 +37,7 @@ class SigRegTerm:
     sigreg_weight: float = 0.05
     sigreg_slices: int = 1024
     sigreg_sampler: str = "gaussian"
+    sigreg_resample: bool = True
     quadrature: sigreg.Quadrature = sigreg.OFFICIAL
     loss_form: str = "convex"
     view_mode: str = "per_view"
@@ -46,6 +51,12 @@ class SigRegTerm:
         validate.one_of(("per_view", "flatten"), view_mode=self.view_mode)
         validate.one_of(("gaussian", "sobol"), sigreg_sampler=self.sigreg_sampler)
         validate.positive(sigreg_slices=self.sigreg_slices)
+
+    def slices_key(self, key: jax.Array, hparams: HParams) -> jax.Array:
+        """The step's key as it is, or one that is the agent's own and the same at every step."""
+        if self.sigreg_resample:
+            return key
+        return jax.random.fold_in(jax.random.key(hparams.get("seed", 0)), _FIXED_SLICES)
 
     def regularizer(self, z_BVP: jax.Array, key: jax.Array, reduce: Reduce) -> jax.Array:
         """SIGReg of f32[B, V, P]; `key` draws the directions and is the same on all shards."""
