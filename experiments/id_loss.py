@@ -23,7 +23,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     rows = [
         r
         for r in id_runs.rows_of(SOURCES, out, scale, id_grid.run)
-        if r.get("method", "sigreg") == "sigreg"
+        if r.get("method", "sigreg") == "sigreg" and r.get("preset", "code") == "code"
     ]
     converged = [r for r in rows if r["r2_hz"] > CONVERGED]
     if len(converged) > 2:  # else there is nothing to restrict

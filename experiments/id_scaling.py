@@ -22,7 +22,6 @@ from socialjepa_jax.report import paper_identifiability as paper
 RHO = 0.95
 DIMS = {"smoke": (4,), "cpu": (2, 4, 8, 16, 32), "gpu": tuple(2**k for k in range(1, 11))}
 DIMS["paper"] = DIMS["gpu"]
-TRIES = {"smoke": 1, "cpu": 3, "gpu": 3, "paper": 3}  # for N <= 32
 METHODS = {  # name -> (regulariser, lambda, kernel)
     "sigreg": ("sigreg", 1e-6, "fixed"),
     "whiten": ("whiten", 0.5, "fixed"),
@@ -41,22 +40,13 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         for method in ("sigreg", "infonce_scaled") if scale == "smoke" else tuple(METHODS):
             regularizer, weight, kernel = METHODS[method]
             runs = [
-                Run(
-                    process.params(RHO),
-                    RHO,
-                    seed + 1000 * k,
-                    weight,
-                    labels={"N": dim, "method": method, "repetition": seed},
-                )
+                Run(process.params(RHO), RHO, seed, weight, labels={"N": dim, "method": method})
                 for seed in range(budget.seeds)
-                for k in range(TRIES[scale] if dim <= 32 else 1)
             ]
             objective = id_runs.learner(budget, regularizer, mixing=mixing, kernel=kernel)
             spent = id_runs.for_mixing(budget, mixing)
-            tried = [m.row for m in id_runs.study(world, objective, runs, spent)]
-            # As the published code: of several runs a seed the one with the least last loss.
-            for seed in range(budget.seeds):
-                rows.append(min(findings.select(tried, repetition=seed), key=lambda r: r["loss"]))
+            tries = id_runs.TRIES[scale] if dim <= 32 else 1
+            rows += [m.row for m in id_runs.study(world, objective, runs, spent, tries=tries)]
     return Finding(
         "Latent dimension and regulariser",
         _claims(rows),
