@@ -33,6 +33,7 @@ from socialjepa_jax.validate import InputError
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Repetitions of every run.", lower_bound=1)
 _ETH80 = flags.DEFINE_string("eth80", None, "The ETH-80 photographs (.npz); left out if not given.")
 _OBJECTIVES = flags.DEFINE_list("objectives", ["ijepa", "lejepa"], "What trains the agents.")
+_STEPS = flags.DEFINE_integer("steps", None, "Of training; each configuration's own without it.")
 _OUT = flags.DEFINE_string("out", None, "Folder of the runs and the page.", required=True)
 _SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu"], "smoke: seconds, no meaning.")
 
@@ -61,7 +62,9 @@ ROWS = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
 REFERENCE = dict.fromkeys(CONTROLS, "trained") | dict.fromkeys(PARTIALLED[1:], "partialled")
 
 
-def arms(objectives: list[str], eth80: str | None, scale: str) -> dict[str, Experiment]:
+def arms(
+    objectives: list[str], eth80: str | None, scale: str, steps: int | None = None
+) -> dict[str, Experiment]:
     """The experiments of the table by name, world by world."""
     if eth80 is not None and not pathlib.Path(eth80).exists():
         raise InputError(f"--eth80={eth80} does not exist")
@@ -72,6 +75,8 @@ def arms(objectives: list[str], eth80: str | None, scale: str) -> dict[str, Expe
             config = CONFIGS[objective][world]()
             if world == "eth80":
                 config.data.path = eth80
+            if steps is not None:
+                config.run.steps = steps
             if scale == "smoke":
                 config = smoke.shrink(config)
             found[f"{world}_{objective}"] = config_lib.from_config_dict(config)
@@ -294,7 +299,7 @@ def main() -> None:
     """Runs what is missing and writes the table."""
     out = pathlib.Path(_OUT.value).resolve()
     loop.use_compilation_cache(out / "cache" / "xla")
-    experiments = arms(_OBJECTIVES.value, _ETH80.value, _SCALE.value)
+    experiments = arms(_OBJECTIVES.value, _ETH80.value, _SCALE.value, _STEPS.value)
     results = {}
     for arm, experiment in experiments.items():
         runs = [
