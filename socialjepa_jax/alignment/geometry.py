@@ -75,7 +75,7 @@ def compare(
     found = _pass(x_ND, y_NE, ks, 0 if exact else bins, mesh)
     if found.joint is None:
         distances = found.distances or [pair_distances(z) for z in (x_ND, y_NE)]
-        value, bound = _pearson(*(_average_ranks(d_P) for d_P in distances)), 0.0
+        value, bound = _pearson(*(average_ranks(d_P) for d_P in distances)), 0.0
     else:
         value, bound = joint_spearman(found.joint)
     by_index, expected = (dict(zip(ks, shares.tolist())) for shares in found.overlaps)
@@ -116,15 +116,30 @@ def _block_distances(z_ND: jax.Array, rows_B: jax.Array) -> jax.Array:
     return neighbors.squared_distances(z_ND[rows_B], z_ND)
 
 
-def _average_ranks(values: Float64) -> Float64:
-    """Ranks from 0 with ties at their average."""
-    order = np.argsort(values)
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    counts = np.diff(np.append(starts, len(values)))
-    ranks = np.empty(len(values))
-    ranks[order] = np.repeat(starts + (counts - 1) / 2, counts)
-    return ranks
+def average_ranks(distances_P: Float64) -> Float64:
+    """Ranks from 0 with ties at their average, of what `neighbors.squared_distances` returns.
+
+    Its ten digits and a place among the pairs fit one integer; a sort of these integers takes
+    half the time of an argsort.
+    """
+    bits_P = distances_P.view(np.int64) >> neighbors.ROUNDED_BITS
+    bits_P -= bits_P[bits_P > 0].min(initial=bits_P.max()) - 1  # one more than for zero
+    np.maximum(bits_P, 0, out=bits_P)
+    shift = len(bits_P).bit_length()
+    if int(bits_P.max()).bit_length() + shift < 64:
+        bits_P <<= shift
+        bits_P |= np.arange(len(bits_P))
+        bits_P.sort()
+        order_P = bits_P & ((1 << shift) - 1)
+        bits_P >>= shift
+    else:
+        order_P = np.argsort(bits_P)
+        bits_P = bits_P[order_P]
+    starts = np.append(0, 1 + np.flatnonzero(bits_P[1:] != bits_P[:-1]))
+    counts = np.diff(starts, append=len(bits_P))
+    ranks_P = np.empty(len(bits_P))
+    ranks_P[order_P] = np.repeat(starts + (counts - 1) / 2, counts)
+    return ranks_P
 
 
 def _pearson(a: Float64, b: Float64) -> float:

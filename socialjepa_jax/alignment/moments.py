@@ -102,15 +102,25 @@ class Moments:
         Only a block at a time is in memory as float64, so memory-mapped arrays may be larger
         than the memory.
         """
-        blocks = map(Moments._of_block, float64_blocks(x_ND), float64_blocks(y_NE))
-        return functools.reduce(operator.add, blocks)
+        starts = range(0, len(x_ND), BLOCK_ROWS)
+        return functools.reduce(operator.add, (Moments._of_rows(x_ND, y_NE, s) for s in starts))
 
     @staticmethod
-    def _of_block(x_ND: Float64, y_NE: Float64) -> Moments:
-        mean_x, mean_y = x_ND.mean(axis=0), y_NE.mean(axis=0)
-        x_ND -= mean_x
-        y_NE -= mean_y
-        return Moments(len(x_ND), mean_x, mean_y, x_ND.T @ x_ND, x_ND.T @ y_NE, y_NE.T @ y_NE)
+    def _of_rows(x_ND: np.ndarray, y_NE: np.ndarray, start: int) -> Moments:
+        """The moments of a block of rows: one symmetric product of x and y side by side."""
+        parts = [np.asarray(z[start : start + BLOCK_ROWS]) for z in (x_ND, y_NE)]
+        z_NF = np.concatenate(parts, axis=1, dtype=np.float64, casting="unsafe")
+        mean_F = z_NF.mean(axis=0)
+        z_NF -= mean_F
+        scatter_FF, d = z_NF.T @ z_NF, x_ND.shape[1]
+        return Moments(
+            len(z_NF),
+            mean_F[:d],
+            mean_F[d:],
+            scatter_FF[:d, :d],
+            scatter_FF[:d, d:],
+            scatter_FF[d:, d:],
+        )
 
     @staticmethod
     def sharded(x_ND: ArrayLike, y_NE: ArrayLike, mesh: Mesh) -> Moments:

@@ -13,6 +13,7 @@ import numpy as np
 
 from socialjepa_jax.alignment.moments import Float64
 
+ROUNDED_BITS = 19  # of the mantissa of a float64 distance, which are zero
 _BLOCK_ELEMENTS = 1 << 22  # distances held at once
 _ROW_MULTIPLE = 256
 _FEATURE_MULTIPLE = 32
@@ -51,7 +52,8 @@ def squared_distances(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
     d_BN = size_BN - 2 * jnp.matmul(a_BD, b_ND.T, precision=jax.lax.Precision.HIGHEST)
     d_BN = jnp.where(d_BN <= 500 * jnp.finfo(d_BN.dtype).eps * size_BN, 0.0, d_BN)
     if d_BN.dtype == jnp.float64:
-        d_BN = jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=33)
+        kept = 52 - ROUNDED_BITS
+        d_BN = jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=kept)
     return d_BN
 
 

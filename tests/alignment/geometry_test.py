@@ -86,6 +86,18 @@ def test_spaces_without_neighbours_are_left_to_the_pass_that_needs_no_candidates
     assert found.overlap[3] == pytest.approx(brute_overlap(x, constant, 3))
 
 
+@pytest.mark.parametrize("spread", [1.0, 30.0, 200.0])
+def test_ranks_are_those_of_scipy(spread):
+    """Also where distances span so many orders of magnitude that bits and places do not fit."""
+    rng = np.random.default_rng(6)
+    values = np.ldexp(
+        rng.integers(0, 300, 5000) * 2.0**-8, (spread * rng.normal(size=5000)).astype(int)
+    )
+    np.testing.assert_array_equal(geometry.average_ranks(values), stats.rankdata(values) - 1)
+    zeros = np.zeros(10)
+    np.testing.assert_array_equal(geometry.average_ranks(zeros), np.full(10, 4.5))
+
+
 def test_order_of_the_samples_does_not_matter():
     x, y = spaces(200)
     order = np.random.default_rng(1).permutation(200)
