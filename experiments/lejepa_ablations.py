@@ -222,12 +222,14 @@ def contrasts() -> list[Contrast]:
         ),
         Contrast(
             "1b/two global views over one", "1b", {"global views": 2}, {"global views": 1},
-            apart(paper.VIEWS, lambda r, c: c == "2" and r in "48", lambda r, c: c == "1" and r in "48"),
+            apart(paper.VIEWS, lambda r, c: c == "2" and r in "48",
+                  lambda r, c: c == "1" and r in "48"),
         ),
         Contrast(
             "1b/eight views over four", "1b", {"global views": 2, "views": 8},
             {"global views": 2, "views": 4},
-            apart(paper.VIEWS, lambda r, c: (r, c) == ("8", "2"), lambda r, c: (r, c) == ("4", "2")),
+            apart(paper.VIEWS, lambda r, c: (r, c) == ("8", "2"),
+                  lambda r, c: (r, c) == ("4", "2")),
         ),
         Contrast(
             "1c/largest batch over smallest", "1c", {"batch over default": 2.0},

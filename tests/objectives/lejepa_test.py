@@ -151,3 +151,33 @@ def test_centres_of_averaged_weights_are_given():
     chex.assert_tree_all_finite(grads)
     away = {"swa": jax.tree.map(lambda x: 2.0 * x, aux["swa"])}
     assert abs(float(run(params, away)[0] / value) - 1) > 0.1
+
+
+def test_directions_can_be_kept():
+    """Kept ones are an agent's own and the same at every step; else they follow the step's key."""
+    z = jax.random.normal(jax.random.key(0), (24, 2, 6)) ** 2
+    keys = jax.random.split(jax.random.key(1))
+
+    def penalty(settings, key, seed):
+        key = settings.slices_key(key, {"seed": jnp.uint32(seed)})
+        return float(settings.regularizer(z, key, Reduce()))
+
+    new, kept = (SigRegTerm(sigreg_slices=4, sigreg_resample=which) for which in (True, False))
+    assert penalty(new, keys[0], 0) != penalty(new, keys[1], 0)
+    assert penalty(kept, keys[0], 0) == penalty(kept, keys[1], 0)
+    assert penalty(kept, keys[0], 0) != penalty(kept, keys[0], 1)
+
+
+def test_with_kept_directions_and_plain_views_the_key_changes_nothing():
+    plain = Augment()  # views are the pictures themselves
+    views = MultiCrop(2, 0, 4, view_a=plain, view_b=plain)
+    objective = dataclasses.replace(TINY, sigreg_resample=False, views=views)
+    params, aux = jax.jit(objective.init)(jax.random.key(0))
+    images = jax.random.uniform(jax.random.key(1), (6, 8, 8, 1))
+    batch = {"image": images, "index": jnp.arange(6), "mean": jnp.zeros(1), "std": jnp.ones(1)}
+    loss = jax.jit(objective.loss, static_argnums=5)
+    first, second = (
+        loss(params, aux, batch, jax.random.key(k), {"seed": jnp.uint32(0)}, Reduce())[0]
+        for k in (2, 3)
+    )
+    assert first == second

@@ -199,6 +199,24 @@ def test_works_inside_sigreg_on_several_devices(name):
     np.testing.assert_allclose(grad, expected_grad, atol=2e-5 * np.abs(expected_grad).max(), rtol=0)
 
 
+@pytest.mark.parametrize("name", [*EVERY, "jarque_bera", "vcreg"])
+def test_tells_gaussian_embeddings_from_others_and_points_towards_them(name):
+    """Inside SIGReg: above all of 60 null draws on an alternative, and lower after a small step."""
+    test = getattr(univariate, name)
+    directions = sample_directions(jax.random.key(0), 2, 16)
+    rng = np.random.default_rng(0)
+    clusters = np.sign(rng.normal(size=(100, 2))) + 0.1 * rng.normal(size=(100, 2))
+    # The clusters' first two moments are right, and the four of `moments` hardly differ.
+    z = 2.0 * clusters if name in ("vcreg", "moments") else clusters
+    null = rng.normal(size=(60, 100, 2)).astype(np.float32)
+    score = jax.jit(jax.vmap(jax.value_and_grad(partial(sigreg, statistic=test)), (0, None)))
+    values, slopes = score(np.concatenate([null, z[None].astype(np.float32)]), directions)
+    assert values[-1] > values[:-1].max()
+    step = 0.01 * slopes[-1] / jnp.linalg.norm(slopes[-1])
+    after, _ = score(jnp.tile(z[None] - step[None], (61, 1, 1)).astype(jnp.float32), directions)
+    assert after[0] < values[-1]
+
+
 def test_vcreg_vanishes_exactly_where_vicreg_does():
     # Mean zero and variance one along every direction <=> mean zero and covariance I (B.14).
     rng = np.random.default_rng(0)
