@@ -13,7 +13,7 @@ Shape key: A agents, N states, H height, W width, C channels, B batch, S steps, 
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ _INIT, _ORDER, _STEP = 0, 1, 2
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["step", "params", "aux", "opt_state"],
+    data_fields=["step", "params", "aux", "opt_state", "skipped", "in_a_row", "passed_over"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -44,16 +44,22 @@ class AgentState:
     """All that a run carries from one step to the next; leaves have a leading agent axis.
 
     Attributes:
-        step: i32[A], updates done so far.
+        step: i32[A], updates done (or skipped) so far.
         params: what the optimiser moves.
         aux: what the objective carries beside it (EMA target, ...).
         opt_state: the optimiser's moments.
+        skipped: i32[A], updates skipped so far, because the loss or the gradient was not finite.
+        in_a_row: i32[A], the latest of them that followed each other.
+        passed_over: i32[A], batches that are left out: step s takes the draws of s + passed_over.
     """
 
     step: jax.Array
     params: PyTree
     aux: PyTree
     opt_state: PyTree
+    skipped: jax.Array
+    in_a_row: jax.Array
+    passed_over: jax.Array
 
 
 @functools.partial(
@@ -97,6 +103,8 @@ class Trainer:
         agent_map: "vmap" | "map": how a device steps the agents it holds. On CPUs `vmap` over
             small networks is slower than one after another, and "map" keeps agents bit-identical
             whatever their neighbours do.
+        max_skips: an update whose loss or gradient is not finite is skipped; after this many in a
+            row the agent stays as it is. 0: no update is ever skipped.
     """
 
     objective: Objective
@@ -107,6 +115,7 @@ class Trainer:
     steps_per_call: int
     mesh: Mesh
     agent_map: str
+    max_skips: int = field(default=0, kw_only=True)
 
     @functools.cached_property
     def init(self) -> Callable[[HParams], AgentState]:
@@ -116,7 +125,8 @@ class Trainer:
             params, aux = self.objective.init(agent_key(hparams["seed"], _INIT))
             # A second buffer: the state is donated, and a buffer can be donated only once.
             params, aux = jax.tree.map(jnp.copy, (params, aux))
-            return AgentState(jnp.int32(0), params, aux, self.optimizer.init(params))
+            opt_state, none = self.optimizer.init(params), jnp.int32(0)
+            return AgentState(none, params, aux, opt_state, none, none, none)
 
         return jax.jit(
             lambda hparams: jax.lax.map(init_one, hparams),
@@ -146,8 +156,9 @@ class Trainer:
         self, state: AgentState, data: AgentData, hparams: HParams
     ) -> tuple[AgentState, Metrics]:
         """One update of one agent, inside shard_map."""
-        loss_key, _ = self._step_keys(state.step, hparams["seed"])
-        batch = self._batch(state, data, hparams["seed"])
+        drawn = replace(state, step=state.step + state.passed_over)
+        loss_key, _ = self._step_keys(drawn.step, hparams["seed"])
+        batch = self._batch(drawn, data, hparams["seed"])
         (loss, (aux, metrics)), grads = jax.value_and_grad(self.objective.loss, has_aux=True)(
             state.params,
             state.aux,
@@ -164,7 +175,24 @@ class Trainer:
         aux = self.objective.after_update(params, aux, state.step, hparams)
         norm = jnp.sqrt(sum(jnp.vdot(g, g) for g in jax.tree.leaves(grads)))
         metrics = {"loss": loss, "grad_norm": norm, "learning_rate": rate, **metrics}
-        return AgentState(state.step + 1, params, aux, opt_state), metrics
+        after = replace(state, step=state.step + 1, params=params, aux=aux, opt_state=opt_state)
+        return self._unless_bad(jnp.isfinite(loss) & jnp.isfinite(norm), state, after), metrics
+
+    def _unless_bad(self, finite: jax.Array, before: AgentState, after: AgentState) -> AgentState:
+        """The state after an update, or the one before if the update is to be skipped.
+
+        Loss and gradient are those of the global batch, so all shards decide alike.
+        """
+        if not self.max_skips:
+            return after
+        good = finite & (before.in_a_row < self.max_skips)
+        kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, before)
+        return replace(
+            kept,
+            step=after.step,
+            skipped=before.skipped + ~good,
+            in_a_row=jnp.where(good, 0, before.in_a_row + 1),
+        )
 
     @functools.cached_property
     def step(self) -> Callable[[AgentState, AgentData, HParams], tuple[AgentState, Metrics]]:

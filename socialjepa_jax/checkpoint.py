@@ -1,13 +1,16 @@
 """Checkpoints: Orbax behind `save` and `restore`, with a digest of every leaf.
 
 Orbax commits a checkpoint by an atomic rename, so a killed save is never listed; but it restores
-flipped bits as if they were good. Each checkpoint therefore carries a manifest with the SHA-256 of
-every leaf, and what does not match it is set aside and the checkpoint before it is used.
+flipped bits as if they were good, and casts silently. Each checkpoint therefore carries a manifest
+with the layout and the SHA-256 of every leaf. What does not match its digest is set aside and the
+checkpoint before it is used; what has another layout than the run needs is refused.
 """
 
+import concurrent.futures
 import hashlib
 import json
 import pathlib
+import shutil
 from types import TracebackType
 from typing import Any
 
@@ -16,35 +19,62 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 
+from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.validate import InputError
 
 PyTree = Any
 
 
+class NotSaved(Stopped):
+    """A state cannot be written, or must not be. The checkpoints before it are intact."""
+
+
+def _leaves(tree: PyTree) -> dict[str, Any]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
 def digests(tree: PyTree) -> dict[str, str]:
     """SHA-256 over dtype, shape and bytes of every leaf, by its path in the tree."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(tree))
     result = {}
-    for path, leaf in leaves:
+    for path, leaf in _leaves(jax.device_get(tree)).items():
         array = np.asarray(leaf, order="C")
-        head = f"{array.dtype}{array.shape}".encode()
-        result[jax.tree_util.keystr(path)] = hashlib.sha256(head + array.tobytes()).hexdigest()
+        digest = hashlib.sha256(f"{array.dtype}{array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+        result[path] = digest.hexdigest()
     return result
+
+
+def layout(tree: PyTree) -> dict[str, str]:
+    """Dtype and shape of every leaf (arrays or `jax.ShapeDtypeStruct`s), by its path."""
+    return {path: f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in _leaves(tree).items()}
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """SHA-256 of a manifest without its seal."""
+    rest = {name: value for name, value in manifest.items() if name != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 class Checkpoints:
     """The checkpoints of one run, newest last. Use as a context manager.
 
+    Saves are written by a thread, one after the other. A save that fails is repeated once; if that
+    fails too, the next `save`, `check`, `wait` or `restore` raises `NotSaved`.
+
     Args:
         directory: where they lie; made if missing.
-        keep: how many to keep.
+        keep: how many to keep beside each other: the one saved last and the newest others.
     """
 
     def __init__(self, directory: pathlib.Path, keep: int) -> None:
-        directory = directory.resolve()
-        self._directory = directory
-        options = ocp.CheckpointManagerOptions(max_to_keep=keep, cleanup_tmp_directories=True)
-        self._manager = ocp.CheckpointManager(directory, options=options)
+        self._directory = directory.resolve()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._keep = keep
+        self._checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
+        self._pending: concurrent.futures.Future[None] | None = None
+        self._sweep()
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -55,14 +85,17 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._manager.close()
+        self._thread.shutdown(wait=True)
+        self._checkpointer.close()
+        if kind is None:
+            self.wait()
 
     def steps(self) -> list[int]:
         """The steps that have a complete checkpoint, ascending."""
-        return sorted(self._manager.all_steps())
+        return sorted(int(p.name) for p in self._directory.iterdir() if p.name.isdigit())
 
     def save(self, step: int, state: PyTree, manifest: dict[str, Any]) -> None:
-        """Writes `state` as checkpoint `step` in the background.
+        """Copies `state` and writes the copy as checkpoint `step` in the background.
 
         Args:
             step: updates done so far.
@@ -70,23 +103,38 @@ class Checkpoints:
             manifest: what to remember beside it, JSON-able (configuration, versions).
 
         Raises:
-            Exception: what made an earlier background save fail.
+            NotSaved: an earlier save failed.
         """
-        self._manager.check_for_errors()
-        saved = self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state),
-                manifest=ocp.args.JsonSave({**manifest, "digests": digests(state)}),
-            ),
-            force=True,
-        )
-        if not saved:
-            raise RuntimeError(f"checkpoint {step} was not saved: {self._directory} holds a newer")
+        self.wait()
+        if step in self.steps():
+            raise RuntimeError(f"checkpoint {step} is already in {self._directory}")
+        # A copy, because the buffers may be the device's own, and the next step takes them over.
+        host = jax.tree.map(np.array, jax.device_get(state))
+        self._pending = self._thread.submit(self._write, step, host, manifest)
+
+    def check(self) -> None:
+        """Raises `NotSaved` if the last save has failed by now."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
 
     def wait(self) -> None:
-        """Returns when all saves are on disk; raises what made one of them fail."""
-        self._manager.wait_until_finished()
+        """Returns when the last save is on disk; raises `NotSaved` if it failed."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def manifest(self, step: int) -> dict[str, Any]:
+        """Returns what was remembered beside checkpoint `step`.
+
+        Raises:
+            ValueError: it is damaged. Other exceptions: it cannot be read.
+        """
+        restored = self._checkpointer.restore(
+            self._directory / str(step), args=ocp.args.Composite(manifest=ocp.args.JsonRestore())
+        )
+        if restored.manifest.get("seal") != _seal(restored.manifest):
+            raise ValueError("the manifest differs from its digest")
+        return restored.manifest
 
     def restore(self, abstract: PyTree) -> PyTree | None:
         """Returns the newest undamaged state, or None if there is no checkpoint.
@@ -97,12 +145,17 @@ class Checkpoints:
             abstract: what to restore into: `jax.ShapeDtypeStruct`s with shardings.
 
         Raises:
-            InputError: there are checkpoints, but every one of them is damaged.
+            InputError: the checkpoint has another layout, or every one is damaged.
         """
+        self.wait()
         found = self.steps()
         for step in reversed(found):
             try:
-                return self._restore_step(step, abstract)
+                manifest = self.manifest(step)
+                self._refuse_other_layout(step, manifest["layout"], layout(abstract))
+                return self._restore_step(step, abstract, manifest["digests"])
+            except InputError:
+                raise
             except Exception as error:  # whatever Orbax raises on damaged files
                 self._set_aside(step, error)
         if found or any(self._directory.glob("*.damaged*")):
@@ -112,22 +165,69 @@ class Checkpoints:
             )
         return None
 
-    def _restore_step(self, step: int, abstract: PyTree) -> PyTree:
-        restored = self._manager.restore(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(abstract), manifest=ocp.args.JsonRestore()
-            ),
+    def _refuse_other_layout(self, step: int, theirs: dict[str, str], ours: dict[str, str]) -> None:
+        """Orbax casts to the dtype asked for without a word, and must not be asked."""
+        for name in sorted(theirs.keys() | ours.keys()):
+            if theirs.get(name) != ours.get(name):
+                raise InputError(
+                    f"{self._directory / str(step)} is no state of this run: {name} is "
+                    f"{theirs.get(name, 'missing')} there and {ours.get(name, 'missing')} here"
+                )
+
+    def _restore_step(self, step: int, abstract: PyTree, expected: dict[str, str]) -> PyTree:
+        restored = self._checkpointer.restore(
+            self._directory / str(step),
+            args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract)),
         )
-        expected, actual = restored.manifest["digests"], digests(restored.state)
-        wrong = sorted(
-            name
-            for name in expected.keys() | actual.keys()
-            if expected.get(name) != actual.get(name)
-        )
+        actual = digests(restored.state)
+        wrong = sorted(name for name in actual if expected.get(name) != actual[name])
         if wrong:
             raise ValueError(f"{len(wrong)} arrays differ from their digest, first {wrong[0]}")
         return restored.state
+
+    def _write(self, step: int, state: PyTree, manifest: dict[str, Any]) -> None:
+        """Writes a checkpoint, at the second try if need be, and removes those it replaces."""
+        bad = [path for path, leaf in _leaves(state).items() if not _is_finite(leaf)]
+        if bad:
+            raise NotSaved(f"the state of step {step} is not finite, first in {bad[0]}")
+        record = {**manifest, "layout": layout(state), "digests": digests(state)}
+        record["seal"] = _seal(json.loads(json.dumps(record)))
+        try:
+            self._commit(step, state, record)
+        except Exception as error:
+            logging.error("Checkpoint %d: %s. Trying once more.", step, _first_line(error))
+            try:
+                self._commit(step, state, record)
+            except Exception as again:
+                self._sweep()
+                raise NotSaved(
+                    f"checkpoint {step} cannot be written to {self._directory} "
+                    f"({_first_line(again)}); on disk are steps {self.steps()}"
+                ) from again
+        others = [other for other in self.steps() if other != step]
+        for old in others[: len(others) - (self._keep - 1)]:
+            self._remove(old)
+
+    def _commit(self, step: int, state: PyTree, record: dict[str, Any]) -> None:
+        self._sweep()
+        self._checkpointer.save(
+            self._directory / str(step),
+            args=ocp.args.Composite(
+                state=ocp.args.StandardSave(state), manifest=ocp.args.JsonSave(record)
+            ),
+        )
+
+    def _remove(self, step: int) -> None:
+        """Removes a checkpoint; a kill on the way leaves no half of one under its name."""
+        target = self._directory / f"{step}.removed"
+        (self._directory / str(step)).rename(target)
+        shutil.rmtree(target)
+
+    def _sweep(self) -> None:
+        """Removes what killed or failed processes left half written or half removed."""
+        for pattern in ("*.orbax-checkpoint-tmp*", "*.removed"):
+            for path in self._directory.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
 
     def _set_aside(self, step: int, error: Exception) -> None:
         source = self._directory / str(step)
@@ -137,14 +237,20 @@ class Checkpoints:
             number += 1
             target = self._directory / f"{step}.damaged{number}"
         source.rename(target)
-        self._manager.reload()
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         logging.error(
             "Checkpoint %s is damaged (%s); set aside as %s, using the one before.",
             source,
-            first_line,
+            _first_line(error),
             target.name,
         )
+
+
+def _is_finite(leaf: np.ndarray) -> bool:
+    return not jax.numpy.issubdtype(leaf.dtype, np.inexact) or bool(np.isfinite(leaf).all())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

@@ -105,6 +105,46 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """Which checkpoint is kept as `checkpoints/best/`, beside the newest ones.
+
+    Attributes:
+        best_metric: "rankme": that of the highest RankMe, averaged over agents | "r2": of the
+            highest R2 on the headline split, averaged over pairs | "none": no best is kept.
+            Asked at every evaluation after step 0.
+    """
+
+    best_metric: str = "rankme"
+
+    def __post_init__(self) -> None:
+        validate.one_of(("rankme", "r2", "none"), best_metric=self.best_metric)
+
+
+@dataclasses.dataclass(frozen=True)
+class Monitors:
+    """What happens when numbers go wrong.
+
+    An update whose loss or gradient is not finite is skipped: parameters, optimiser and what the
+    objective carries stay as they are, the step still counts.
+
+    Attributes:
+        max_skips: skipped updates of one agent in a row that end the run.
+        roll_backs: how often, instead of ending, the run goes back to its last checkpoint and the
+            agent passes over the batches since.
+        on_collapse: "warn" | "stop", when an evaluation after step 0 finds an agent collapsed.
+    """
+
+    max_skips: int = 10
+    roll_backs: int = 0
+    on_collapse: str = "warn"
+
+    def __post_init__(self) -> None:
+        validate.positive(max_skips=self.max_skips)
+        validate.non_negative(roll_backs=self.roll_backs)
+        validate.one_of(("warn", "stop"), on_collapse=self.on_collapse)
+
+
+@dataclasses.dataclass(frozen=True)
 class Alignment:
     """How the map between two latent spaces is fitted and measured (`alignment.fit`).
 
@@ -138,7 +178,8 @@ class Experiment:
         name: shown in the report.
         seed: folded into every agent's seed: another seed is another repetition of the run.
         pretrain_on: "train": states that are train in both splits | "all".
-        data, augment, agents, objective, optim, run, alignment: see their classes.
+        data, augment, agents, objective, optim, run, checkpoint, monitors, alignment: see their
+            classes.
     """
 
     name: str
@@ -150,12 +191,16 @@ class Experiment:
     agents: Agents = Agents()
     optim: AdamW = AdamW()
     run: Run = Run()
+    checkpoint: Checkpoint = Checkpoint()
+    monitors: Monitors = Monitors()
     alignment: Alignment = Alignment()
 
     def __post_init__(self) -> None:
         validate.in_range(0, REPETITIONS - 1, seed=self.seed)
         validate.one_of(("train", "all"), pretrain_on=self.pretrain_on)
         self._check_encoder()
+        if self.checkpoint.best_metric == "r2" and len(self.agents.seeds) == 1:
+            raise InputError("checkpoint.best_metric='r2' needs two agents")
         cameras = len(self.data.protocol.azimuths)
         if max(self.agents.cameras) >= cameras:
             raise InputError(f"agents.cameras={self.agents.cameras}: there are {cameras} cameras")
@@ -259,10 +304,14 @@ def _check_type(hint: Any, value: Any, path: str) -> Any:
 
 
 # Settings that may change between a run and its resumption: they do not alter what is computed.
-FREE_TO_CHANGE = frozenset(
-    {"log_every", "eval_every", "save_every", "keep_checkpoints", "steps_per_call", "agent_map",
-     "encode_batch"}
-)  # fmt: skip
+# (Nor do `monitors`, as long as all numbers are finite.)
+FREE_TO_CHANGE = {
+    "config": {"checkpoint", "monitors"},
+    "config.run": {
+        "log_every", "eval_every", "save_every", "keep_checkpoints", "steps_per_call",
+        "agent_map", "encode_batch",
+    },
+}  # fmt: skip
 
 
 def differences(old: Any, new: Any, path: str = "config") -> list[str]:
@@ -272,7 +321,7 @@ def differences(old: Any, new: Any, path: str = "config") -> list[str]:
         return [
             line
             for name in names
-            if not (path == "config.run" and name in FREE_TO_CHANGE)
+            if name not in FREE_TO_CHANGE.get(path, ())
             for line in differences(old.get(name), new.get(name), f"{path}.{name}")
         ]
     return [] if old == new else [f"{path}: {old!r} -> {new!r}"]

@@ -5,11 +5,10 @@ Shape key: A agents, N states, D latent dimensions.
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from socialjepa_jax import alignment, collaboration, controls
 from socialjepa_jax.config import Experiment
@@ -93,18 +92,15 @@ def scalars(
     return found
 
 
-def warn_of_collapse(found: dict[str, float], step: int) -> None:
-    """Warns loudly of every agent whose latents hardly vary or span a line."""
-    agents = sorted({name.split("/")[0] for name in found if name.startswith("agent_")})
-    for agent in agents:
-        std, norm = found[f"{agent}/feature_std"], found[f"{agent}/latent_norm"]
-        rank = found[f"{agent}/rankme"]
-        if step and (rank < 2.0 or std < 1e-3 * max(norm, 1e-12)):
-            logging.warning(
-                "COLLAPSE of %s at step %d: RankMe %.2f, feature std %.2e at a latent norm of "
-                "%.2e. Its latents carry next to nothing; R2 with it means nothing.",
-                agent, step, rank, std, norm,
-            )  # fmt: skip
+def best_metric(name: str, found: dict[str, float]) -> float:
+    """The one number by which evaluations are compared (`config.Checkpoint.best_metric`).
+
+    Args:
+        name: "rankme" (mean over agents) | "r2" (mean over pairs, on the headline split).
+        found: from `scalars`, of more than one agent for "r2".
+    """
+    ends = [key.split("/", 1)[1] for key in found if key.endswith(f"/{name}")]
+    return float(np.mean([value for key, value in found.items() if key.endswith(ends[0])]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,11 +200,16 @@ def _mismatched(
 
 
 def table(
-    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
+    experiment: Experiment,
+    dataset: ViewDataset,
+    latents_AND: np.ndarray,
+    untrained: Untrained,
+    check: Callable[[], None] = lambda: None,
 ) -> list[Row]:
-    """The rows of alignment.json: every subject, measured."""
+    """The rows of alignment.json: every subject, measured. `check` is called between them."""
     rows: list[Row] = []
     for subject in subjects(experiment, dataset, latents_AND, untrained):
+        check()
         backs = BACKS if subject.row == "trained" else ("inverse",)
         rows += measure(experiment, dataset, subject, backs)
         if subject.row == "partialled":

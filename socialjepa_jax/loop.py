@@ -5,28 +5,35 @@ there is one, go on from `state.step`.
 """
 
 import dataclasses
+import functools
 import importlib.metadata
-import json
+import math
 import pathlib
 import platform
-import tempfile
-from typing import Any
+import subprocess
+from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from socialjepa_jax import agents as agents_lib
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, report, sharding
+from socialjepa_jax import evaluation, monitors, report, sharding
+from socialjepa_jax import workdir as workdir_lib
 from socialjepa_jax.agents import AgentData, AgentState, Trainer
 from socialjepa_jax.checkpoint import Checkpoints, write_json
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.data.resident import channel_statistics
 from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
 from socialjepa_jax.objectives.base import HParams, Metrics
+from socialjepa_jax.program import (
+    abstract_state,
+    encode_states,
+    make_hparams,
+    make_trainer,
+    place,
+    same_init,
+)
 from socialjepa_jax.validate import InputError
 from socialjepa_jax.writers import Writer
 
@@ -65,40 +72,66 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
         The trained agents and what was measured.
 
     Raises:
-        InputError: the workdir cannot be written, or holds another experiment.
-        Stopped: the loss is not finite.
+        InputError: the workdir cannot be written, is in use, is too small or holds another
+            experiment.
+        Stopped: a monitor ended the run, or its state can no longer be saved.
         Interrupted: a signal came, and the state is saved.
     """
-    with Interruption() as interruption:
-        return _fit(experiment, workdir.resolve(), interruption)
+    workdir = workdir.resolve()
+    with Interruption() as interruption, workdir_lib.locked(workdir):
+        return _fit(experiment, workdir, interruption)
 
 
 def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interruption) -> Result:
-    _prepare(workdir, experiment)
-    dataset = experiment.data.load(cache_folder(workdir))
-    _describe(dataset)
-    _check_splits(dataset)
-    trainer = make_trainer(experiment)
-    data = place(experiment, dataset, trainer)
-    hparams = make_hparams(experiment)
-    initial = trainer.init(hparams)
-    baseline = encode_states(trainer, initial, data, dataset.num_states, experiment)
-    with Checkpoints(workdir / "checkpoints", experiment.run.keep_checkpoints) as checkpoints:
-        state = checkpoints.restore(abstract_state(initial)) or initial
-        del initial
-        state, latents = _train(
-            experiment, workdir, dataset, trainer, data, hparams, state, checkpoints, interruption
+    workdir_lib.prepare(workdir, experiment, versions())
+    trainer, hparams = make_trainer(experiment), make_hparams(experiment)
+    abstract = abstract_state(trainer, hparams)
+    _check_space(experiment, workdir, abstract)
+    keep = experiment.run.keep_checkpoints
+    with (
+        Checkpoints(workdir / "checkpoints", keep) as checkpoints,
+        Checkpoints(workdir / "checkpoints" / "best", 1) as best,
+    ):
+        restored = checkpoints.restore(abstract)  # before anything is compiled: it may refuse
+        dataset = experiment.data.load(cache_folder(workdir))
+        _describe(dataset)
+        _check_splits(dataset)
+        interruption.check()
+        data = place(experiment, dataset, trainer)
+        encode = functools.partial(
+            encode_states,
+            trainer,
+            data=data,
+            num_states=dataset.num_states,
+            experiment=experiment,
+            check=interruption.check,
         )
+        initial = trainer.init(hparams)
+        baseline = encode(initial)
+        run = _Training(
+            experiment, workdir, dataset, trainer, data, hparams, interruption, checkpoints, best,
+            encode, initial if restored is None else restored,
+        )  # fmt: skip
+        del initial, restored
+        latents = run.to_the_end()
     save_latents(workdir, dataset, latents)
-    untrained = evaluation.Untrained(
-        baseline, encode_same_init(trainer, hparams, data, dataset.num_states, experiment)
-    )
-    if interruption.requested:
-        raise Interrupted("training is done and saved; the same command makes the table")
-    rows = evaluation.table(experiment, dataset, latents, untrained)
+    try:
+        untrained = evaluation.Untrained(baseline, encode(trainer.init(same_init(hparams))))
+        rows = evaluation.table(experiment, dataset, latents, untrained, interruption.check)
+        interruption.check()
+    except Interrupted:
+        raise Interrupted("training is done and saved; the same command makes the table") from None
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
     page = report.write_run_report(workdir, dataset)
-    return Result(state, dataset, latents, untrained, rows, page)
+    return Result(run.state, dataset, latents, untrained, rows, page)
+
+
+def _check_space(experiment: Experiment, workdir: pathlib.Path, abstract: AgentState) -> None:
+    """Refuses a disk without room for the newest states, one being written, and the best."""
+    state_bytes = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(abstract))
+    best = 0 if experiment.checkpoint.best_metric == "none" else 2
+    states = experiment.run.keep_checkpoints + 1 + best
+    workdir_lib.check_space(workdir, state_bytes, states)
 
 
 def cache_folder(workdir: pathlib.Path) -> pathlib.Path:
@@ -131,168 +164,177 @@ def _check_splits(dataset: ViewDataset) -> None:
                 )
 
 
-def _train(
-    experiment: Experiment,
-    workdir: pathlib.Path,
-    dataset: ViewDataset,
-    trainer: Trainer,
-    data: AgentData,
-    hparams: HParams,
-    state: AgentState,
-    checkpoints: Checkpoints,
-    interruption: Interruption,
-) -> tuple[AgentState, np.ndarray]:
-    """Steps from `state` to the end; returns the last state and its latents [A, N, D]."""
-    run = experiment.run
-    step = first = int(jax.device_get(state.step)[0])
-    if step:
-        logging.info("Resuming at step %d of %d.", step, run.steps)
-    if step % run.steps_per_call:
-        raise InputError(
-            f"config.run.steps_per_call={run.steps_per_call} must divide {step}, the step to "
-            "resume at"
-        )
-    manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
-    latents = metrics = None
-    with Writer(workdir, step, run.steps) as writer:
-        while True:
-            ends = step == run.steps
-            evaluates = ends or step % run.eval_every == 0
-            saves = (ends or step % run.save_every == 0 or interruption.requested) and step > first
-            if metrics is not None and (evaluates or saves):
-                _refuse_non_finite(metrics, step, run.steps_per_call)
-            if evaluates:
-                latents = encode_states(trainer, state, data, dataset.num_states, experiment)
-                if step == 0 or step > first:  # a resumed run has this line already
-                    scalars = evaluation.scalars(experiment, dataset, latents)
-                    writer.write(step, "eval", scalars)
-                    evaluation.warn_of_collapse(scalars, step)
-            if saves:
-                checkpoints.save(step, state, manifest)
-            if ends:
-                break
-            if interruption.requested:
-                checkpoints.wait()
-                raise Interrupted(f"saved step {step} of {run.steps}; the same command goes on")
-            state, metrics = trainer.step(state, data, hparams)
-            step += run.steps_per_call
-            if step % run.log_every == 0 or step == run.steps:
-                _log(writer, step, jax.device_get(metrics), experiment)
-        checkpoints.wait()
-    assert latents is not None
-    return state, latents
+class _Training:
+    """The agents on their way, and what they leave on disk.
 
-
-def _log(
-    writer: Writer,
-    step: int,
-    metrics: Metrics,
-    experiment: Experiment,
-) -> None:
-    """Writes the metrics of the last call, and stops the run if a loss is not finite."""
-    run, num_agents = experiment.run, len(experiment.agents.seeds)
-    scalars = {
-        f"agent_{k}/{name}": float(values[k, -1])
-        for k in range(num_agents)
-        for name, values in metrics.items()
-        if name != "learning_rate"
-    }
-    scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
-    scalars["images_per_s"] = round(num_agents * run.batch_size * writer.steps_per_second(step), 1)
-    writer.write(step, "train", scalars)
-    losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
-    writer.progress(step, scalars["images_per_s"], losses)
-    _refuse_non_finite(metrics, step, run.steps_per_call)
-
-
-def _refuse_non_finite(metrics: Metrics, step: int, steps_per_call: int) -> None:
-    """Raises `Stopped` if a loss of the last call is not finite: it is never saved."""
-    if not np.isfinite(jax.device_get(metrics["loss"])).all():
-        raise Stopped(
-            f"the loss is not finite between steps {step - steps_per_call} and {step}; "
-            "the last checkpoint is from before"
-        )
-
-
-def make_trainer(experiment: Experiment) -> Trainer:
-    """Builds the compiled program of an experiment for the devices at hand."""
-    run = experiment.run
-    on_cpu = jax.default_backend() == "cpu"
-    return Trainer(
-        objective=experiment.objective,
-        optimizer=experiment.optim,
-        augmentation=experiment.augment,
-        total_steps=run.steps,
-        batch_size=run.batch_size,
-        steps_per_call=run.steps_per_call,
-        mesh=sharding.make_mesh(len(experiment.agents.seeds), run.batch_size, jax.devices()),
-        agent_map=("map" if on_cpu else "vmap") if run.agent_map == "auto" else run.agent_map,
-    )
-
-
-def make_hparams(experiment: Experiment) -> HParams:
-    """What differs between agents, as arrays [A]."""
-    # One number names the repetition and the agent, so that equal agent seeds of different
-    # repetitions share nothing either.
-    seeds = [experiment.seed * config_lib.AGENT_SEEDS + seed for seed in experiment.agents.seeds]
-    return {
-        "seed": jnp.asarray(np.asarray(seeds, np.uint32)),
-        "learning_rate": jnp.ones(len(seeds), jnp.float32),
-        "total_steps": jnp.full(len(seeds), experiment.run.steps, jnp.int32),
-    }
-
-
-def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> AgentData:
-    """Puts each agent's own pictures on its devices."""
-    rows = dataset.train_rows
-    if experiment.pretrain_on == "all":
-        rows = np.arange(dataset.num_states)
-    if len(rows) < experiment.run.batch_size:
-        raise InputError(
-            f"config.run.batch_size={experiment.run.batch_size} is more than the {len(rows)} "
-            "training states"
-        )
-    return agents_lib.place(
-        dataset.images, experiment.agents.cameras, rows, channel_statistics, trainer.mesh
-    )
-
-
-def encode_states(
-    trainer: Trainer,
-    state: AgentState,
-    data: AgentData,
-    num_states: int,
-    experiment: Experiment,
-    everything: bool = False,
-) -> Any:
-    """Encodes all states with all agents, in batches of one shape.
-
-    Returns:
-        The latents f32[A, N, D]; with `everything` a dict of every named latent.
+    Attributes:
+        state: of the agents; whole whenever a method of this class is entered.
+        step: updates done so far.
     """
-    encode = trainer.encode_all if everything else trainer.encode
-    batch, num_agents = experiment.run.encode_batch, len(experiment.agents.seeds)
-    parts = []
-    for start in range(0, num_states, batch):
-        rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
-        tiled = jnp.asarray(np.tile(rows, (num_agents, 1)))
-        parts.append(jax.device_get(encode(state, data, tiled)))
-    return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        workdir: pathlib.Path,
+        dataset: ViewDataset,
+        trainer: Trainer,
+        data: AgentData,
+        hparams: HParams,
+        interruption: Interruption,
+        checkpoints: Checkpoints,
+        best: Checkpoints,
+        encode: Callable[[AgentState], np.ndarray],
+        state: AgentState,
+    ) -> None:
+        self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
+        self._trainer, self._data, self._hparams = trainer, data, hparams
+        self._interruption, self._encode = interruption, encode
+        self._checkpoints, self._best = checkpoints, best
+        self._best_value = _value_of_best(best, experiment.checkpoint.best_metric)
+        self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
+        self._roll_backs = 0
+        self._begin_at(state)
+        if self.step:
+            logging.info("Resuming at step %d of %d.", self.step, experiment.run.steps)
+        if self.step % experiment.run.steps_per_call:
+            raise InputError(
+                f"config.run.steps_per_call={experiment.run.steps_per_call} must divide "
+                f"{self.step}, the step to resume at"
+            )
+
+    def _begin_at(self, state: AgentState) -> None:
+        self.state = state
+        self.step = self._first = self._saved = int(jax.device_get(state.step)[0])
+        self._skips = monitors.SkipMonitor(self._experiment.monitors.max_skips)
+
+    def to_the_end(self) -> np.ndarray:
+        """Steps to the end, if need be in several attempts; returns the last latents [A, N, D]."""
+        while True:
+            try:
+                return self._attempt()
+            except monitors.Diverged as diverged:
+                self._roll_back(diverged)
+            except Interrupted:
+                raise Interrupted(self._leave()) from None
+
+    def _attempt(self) -> np.ndarray:
+        run = self._experiment.run
+        with Writer(self._workdir, self.step, run.steps) as writer:
+            latents = self._between_calls(writer)
+            while self.step < run.steps:
+                self.state, metrics = self._trainer.step(self.state, self._data, self._hparams)
+                self.step += run.steps_per_call
+                if self.step % run.log_every == 0 or self.step == run.steps:
+                    self._log(writer, jax.device_get(metrics))
+                latents = self._between_calls(writer)
+        self._checkpoints.wait()
+        self._best.wait()
+        assert latents is not None
+        return latents
+
+    def _between_calls(self, writer: Writer) -> np.ndarray | None:
+        """Saves, evaluates and obeys signals; returns the latents if it evaluated."""
+        run, ends = self._experiment.run, self.step == self._experiment.run.steps
+        self._checkpoints.check()
+        self._best.check()
+        saves = ends or self.step % run.save_every == 0
+        evaluates = ends or self.step % run.eval_every == 0
+        if saves or evaluates:
+            self._watch_skips()
+        # What has just been skipped may be the first sign that the parameters are spoilt.
+        if saves and (ends or not jax.device_get(self.state.in_a_row).any()):
+            self._save()
+        self._interruption.check()
+        latents = self._evaluate(writer) if evaluates else None
+        self._interruption.check()
+        return latents
+
+    def _save(self) -> None:
+        if self.step != self._saved:  # as a resumed state is, and the untrained one may be
+            self._checkpoints.save(self.step, self.state, self._manifest)
+            self._saved = self.step
+
+    def _leave(self) -> str:
+        """Saves because of a signal, and says so."""
+        run = self._experiment.run
+        if self.step == 0:
+            return "no step was done yet; the same command starts anew"
+        self._watch_skips()
+        self._save()
+        self._checkpoints.wait()
+        return f"saved step {self.step} of {run.steps}; the same command goes on"
+
+    def _watch_skips(self) -> None:
+        total, in_a_row = jax.device_get((self.state.skipped, self.state.in_a_row))
+        self._skips.watch(total, in_a_row, self.step)
+
+    def _evaluate(self, writer: Writer) -> np.ndarray:
+        latents = self._encode(self.state)
+        monitors.refuse_non_finite(latents, self.step)
+        scalars = evaluation.scalars(self._experiment, self._dataset, latents)
+        if self.step > self._first or not writer.holds(self.step, "eval"):
+            writer.write(self.step, "eval", scalars)
+        if self.step:
+            self._keep_if_best(scalars)
+            collapsed = monitors.collapsed_agents(scalars)
+            if collapsed and self._experiment.monitors.on_collapse == "stop":
+                raise Stopped(f"{', '.join(collapsed)} collapsed before step {self.step}")
+        return latents
+
+    def _keep_if_best(self, scalars: dict[str, float]) -> None:
+        metric = self._experiment.checkpoint.best_metric
+        if metric == "none":
+            return
+        value = evaluation.best_metric(metric, scalars)
+        if value > self._best_value:
+            self._best.save(self.step, self.state, {**self._manifest, "best": {metric: value}})
+            self._best_value = value
+
+    def _roll_back(self, diverged: monitors.Diverged) -> None:
+        """Goes back to the last checkpoint; the agents that diverged pass over what came since.
+
+        The others do the same steps again.
+        """
+        if self._roll_backs == self._experiment.monitors.roll_backs:
+            raise diverged
+        self._roll_backs += 1
+        end = self.step
+        state = self._checkpoints.restore(abstract_state(self._trainer, self._hparams))
+        state = self._trainer.init(self._hparams) if state is None else state
+        first = int(jax.device_get(state.step)[0])
+        over = jax.device_get(state.passed_over) + np.where(diverged.agents, end - first, 0)
+        over = jax.device_put(over.astype(np.int32), sharding.by_agent(self._trainer.mesh))
+        logging.warning("%s. Back to step %d, past the batches since.", diverged, first)
+        self._begin_at(dataclasses.replace(state, passed_over=over))
+
+    def _log(self, writer: Writer, metrics: Metrics) -> None:
+        """Writes the metrics of the last step of a call."""
+        run, num_agents = self._experiment.run, len(self._experiment.agents.seeds)
+        self._watch_skips()
+        scalars = {
+            f"agent_{k}/{name}": float(values[k, -1])
+            for k in range(num_agents)
+            for name, values in metrics.items()
+            if name != "learning_rate"
+        }
+        for k, count in self._skips.seen.items():
+            scalars[f"agent_{k}/skipped"] = float(count)
+        scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
+        speed = num_agents * run.batch_size * writer.steps_per_second(self.step)
+        scalars["images_per_s"] = round(speed, 1)
+        writer.write(self.step, "train", scalars)
+        losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
+        writer.progress(self.step, scalars["images_per_s"], losses)
 
 
-def encode_same_init(
-    trainer: Trainer, hparams: HParams, data: AgentData, num_states: int, experiment: Experiment
-) -> np.ndarray:
-    """Latents of untrained encoders that all share the first agent's initial parameters."""
-    shared = {**hparams, "seed": jnp.full_like(hparams["seed"], hparams["seed"][0])}
-    return encode_states(trainer, trainer.init(shared), data, num_states, experiment)
-
-
-def abstract_state(state: AgentState) -> AgentState:
-    """Shapes, types and shardings of a state: what a checkpoint is restored into."""
-    return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state
-    )
+def _value_of_best(best: Checkpoints, metric: str) -> float:
+    """What the kept best checkpoint was chosen for; minus infinity without one."""
+    for step in best.steps():
+        try:
+            return float(best.manifest(step)["best"][metric])
+        except Exception as error:  # damaged, or chosen for another metric: to be replaced
+            logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
+    return -math.inf
 
 
 def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.ndarray) -> None:
@@ -326,36 +368,19 @@ def versions() -> dict[str, str]:
     device = jax.devices()[0]
     return {
         **found,
+        "revision": _revision(),
         "python": platform.python_version(),
         "devices": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",
     }
 
 
-def _prepare(workdir: pathlib.Path, experiment: Experiment) -> None:
-    """Makes the workdir, checks that it can be written and that it is this experiment's."""
+@functools.cache
+def _revision() -> str:
+    """The commit of the source tree, if it is one."""
+    here = pathlib.Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=workdir):
-            pass
-    except OSError as error:
-        raise InputError(f"--workdir={workdir} cannot be written: {error.strerror}") from None
-    path, holds = workdir / "config.json", workdir / "checkpoints"
-    plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
-    if holds.exists() and not holds.is_dir():
-        raise InputError(f"--workdir={workdir}: checkpoints is a file")
-    if holds.exists() and any(holds.iterdir()):
-        # Without checkpoints there is nothing to lose, and a first try may have been a mistake.
-        if not path.exists():
-            raise InputError(f"--workdir={workdir} holds checkpoints but no config.json")
-        try:
-            old = json.loads(path.read_bytes())
-        except ValueError:
-            raise InputError(f"{path} is not a run's configuration; use another workdir") from None
-        changed = config_lib.differences(old, plain)
-        if changed:
-            raise InputError(
-                f"--workdir={workdir} holds another run ({'; '.join(changed[:3])}); "
-                "use another workdir or the same settings"
-            )
-    write_json(path, plain)
-    write_json(workdir / "environment.json", versions())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -46,8 +46,9 @@ class Writer:
     """
 
     def __init__(self, workdir: pathlib.Path, start_step: int, total_steps: int) -> None:
-        truncate(workdir / "metrics.jsonl", start_step)
-        self._file = (workdir / "metrics.jsonl").open("a")
+        self._path = workdir / "metrics.jsonl"
+        truncate(self._path, start_step)
+        self._file = self._path.open("a")
         self._events = EventFileWriter(str(workdir / "tensorboard"))
         self._start_step, self._total_steps = start_step, total_steps
         self._start = time.monotonic()
@@ -64,6 +65,11 @@ class Writer:
     ) -> None:
         self._file.close()
         self._events.close()
+
+    def holds(self, step: int, kind: str) -> bool:
+        """Whether the file has a line of this kind and step already, from an earlier process."""
+        lines = map(json.loads, self._path.read_text().splitlines())
+        return any((line["step"], line["kind"]) == (step, kind) for line in lines)
 
     def steps_per_second(self, step: int) -> float:
         """Speed since the last call: steps over wall time, evaluations and saves included.

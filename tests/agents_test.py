@@ -47,7 +47,7 @@ class MaskedLinear:
         return {"latent": z, "tokens": z[:, None]}
 
 
-def make(devices=1, agent_map="map", steps_per_call=4, objective=None):
+def make(devices=1, agent_map="map", steps_per_call=4, objective=None, max_skips=0):
     mesh = sharding.make_mesh(len(SEEDS), 8, jax.devices()[:devices])
     return agents.Trainer(
         objective=objective or MaskedLinear(),
@@ -58,6 +58,7 @@ def make(devices=1, agent_map="map", steps_per_call=4, objective=None):
         steps_per_call=steps_per_call,
         mesh=mesh,
         agent_map=agent_map,
+        max_skips=max_skips,
     )
 
 
@@ -240,3 +241,90 @@ def test_reduce_is_the_identity_of_one_device():
 def test_trainer_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         make().batch_size = 3
+
+
+@dataclass(frozen=True)
+class Poisoned(MaskedLinear):
+    """Not finite whenever the batch holds a state from hparams['poison'] on: value or gradient."""
+
+    part: str = "loss"
+
+    def loss(self, params, aux, batch, key, hparams, reduce):
+        loss, (aux, metrics) = super().loss(params, aux, batch, key, hparams, reduce)
+        hit = reduce.sum((batch["index"] >= hparams["poison"]).astype(jnp.float32)) > 0
+        if self.part == "loss":
+            return jnp.where(hit, jnp.nan, loss), (aux, metrics)
+        # The root of a zero that depends on the parameters: value 0, gradient 0 * inf.
+        return loss + jnp.sqrt(jnp.where(hit, 0.0 * params["kernel"].sum(), 1.0)), (aux, metrics)
+
+
+NEVER, ALWAYS, RARELY = STATES, 0, STATES - 1  # the last training state is one batch in three
+
+
+def poisoned(program, first, second, state=None, steps=9):
+    settings = {**hparams(), "poison": jnp.asarray((first, second), jnp.int32)}
+    data = agents.place(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, program.mesh)
+    state = program.init(settings) if state is None else jax.device_put(state)
+    for _ in range(steps // program.steps_per_call):
+        state, _ = program.step(state, data, settings)
+    return jax.device_get(state)
+
+
+def is_poisoned(step):
+    rows = agents.batch_rows(
+        agents.agent_key(jnp.uint32(SEEDS[0]), agents._ORDER), step, len(TRAIN_ROWS), 8
+    )
+    return RARELY in TRAIN_ROWS[rows]
+
+
+@pytest.mark.parametrize("part", ["loss", "gradient"])
+def test_a_bad_update_is_as_if_it_had_not_been_made(part):
+    program = make(objective=Poisoned(part=part), steps_per_call=1, max_skips=2)
+    found = poisoned(program, RARELY, NEVER)
+    expected = jax.device_get(program.init({**hparams(), "poison": jnp.zeros(2, jnp.int32)}))
+    for step in range(9):
+        after = poisoned(program, NEVER, NEVER, expected, steps=1)
+        if is_poisoned(step):  # the first agent stays as it is, the second does not notice
+            kept = jax.tree.map(lambda new, old: np.stack([old[0], new[1]]), after, expected)
+            after = dataclasses.replace(kept, step=after.step)
+        expected = after
+    for name in ("step", "params", "aux", "opt_state"):
+        chex.assert_trees_all_equal(getattr(found, name), getattr(expected, name))
+    bad = [is_poisoned(step) for step in range(9)]
+    assert 0 < sum(bad) < 9 and found.skipped.tolist() == [sum(bad), 0]
+    assert found.in_a_row.tolist() == [int(bad[-1]), 0]
+
+
+def test_all_shards_skip_alike():
+    """The bad state lies in the part of one of the four devices."""
+    one = poisoned(make(objective=Poisoned(), max_skips=2), RARELY, NEVER, steps=12)
+    many = poisoned(make(devices=8, objective=Poisoned(), max_skips=2), RARELY, NEVER, steps=12)
+    assert one.skipped.tolist() == many.skipped.tolist() and one.skipped[0] > 0
+    chex.assert_trees_all_close(one.params, many.params, atol=1e-6, rtol=0)
+
+
+def test_after_too_many_skips_an_agent_stays_as_it_is():
+    program = make(objective=Poisoned(), max_skips=3)
+    start = jax.device_get(program.init(hparams()))
+    spoilt = poisoned(program, ALWAYS, NEVER, steps=4)
+    after = poisoned(program, NEVER, NEVER, spoilt, steps=4)  # though all would be well again
+    chex.assert_trees_all_equal(agent(after.params, 0), agent(start.params, 0))
+    assert np.abs(agent(after.params, 1)["kernel"] - agent(start.params, 1)["kernel"]).max() > 1e-4
+    assert after.in_a_row.tolist() == [8, 0] and after.step.tolist() == [8, 8]
+
+
+def test_the_guard_changes_nothing_where_all_is_finite(straight):
+    guarded, losses, _ = run(make(max_skips=3))
+    np.testing.assert_allclose(losses, straight[1], rtol=1e-5)
+    chex.assert_trees_all_close(guarded, straight[0], atol=1e-6, rtol=0)
+    assert not guarded.skipped.any()
+
+
+def test_batches_that_are_passed_over_are_never_drawn(trainer, straight):
+    start = jax.device_get(trainer.init(hparams()))
+    later = dataclasses.replace(start, step=start.step + 5)
+    past = dataclasses.replace(start, passed_over=start.passed_over + 5)
+    _, losses, _ = run(trainer, steps=4, state=jax.device_put(later))
+    _, found, _ = run(trainer, steps=4, state=jax.device_put(past))
+    np.testing.assert_array_equal(found[:, 0], losses[:, 0])  # same draws, same parameters
+    assert (found[:, 0] != straight[1][:, 0]).all()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax.checkpoint import Checkpoints, digests
+from socialjepa_jax.checkpoint import Checkpoints, NotSaved, digests
 from socialjepa_jax.validate import InputError
 
 
@@ -91,7 +91,7 @@ def test_all_damaged_is_refused(tmp_path):
             checkpoints.restore(_abstract())
 
 
-def test_a_save_that_orbax_would_skip_is_an_error(tmp_path):
+def test_a_step_is_saved_once(tmp_path):
     _saved(tmp_path, steps=(5,))
     with Checkpoints(tmp_path, keep=5) as checkpoints, pytest.raises(Exception, match="5"):
         checkpoints.save(5, _state(5), {})
@@ -102,3 +102,105 @@ def test_digests_see_value_dtype_and_shape():
     for other in (np.ones(4, np.float32), np.zeros(4, np.int32), np.zeros((2, 2), np.float32)):
         assert digests({"a": other}) != base
     assert digests({"a": np.zeros(4, np.float32)}) == base
+
+
+def test_a_state_that_is_not_finite_is_never_written(tmp_path):
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        checkpoints.save(1, _state(1), {})
+        checkpoints.save(2, {**_state(2), "half": jnp.full((7,), jnp.nan, jnp.bfloat16)}, {})
+        with pytest.raises(NotSaved, match=r"step 2 is not finite, first in \['half'\]"):
+            checkpoints.wait()
+        assert checkpoints.steps() == [1]
+
+
+class _Failing:
+    """A checkpointer whose disk fails some times; the failed try leaves its litter behind."""
+
+    def __init__(self, inner, times):
+        self.inner, self.times = inner, times
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def save(self, path, args):
+        if self.times:
+            self.times -= 1
+            (path.parent / f"{path.name}.orbax-checkpoint-tmp").mkdir()
+            raise OSError(28, "No space left on device")
+        self.inner.save(path, args=args)
+
+
+def test_a_failed_save_is_repeated_once(tmp_path):
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        checkpoints._checkpointer = _Failing(checkpoints._checkpointer, 1)
+        checkpoints.save(1, _state(1), {})
+        checkpoints.wait()
+        _assert_is(checkpoints.restore(_abstract()), 1)
+
+
+def test_a_save_that_fails_twice_is_fatal_and_leaves_the_others(tmp_path):
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        checkpoints.save(1, _state(1), {})
+        checkpoints.wait()
+        checkpoints._checkpointer = failing = _Failing(checkpoints._checkpointer, 2)
+        checkpoints.save(2, _state(2), {})
+        with pytest.raises(NotSaved, match=r"No space left on device\); on disk are steps \[1\]"):
+            while True:
+                checkpoints.check()
+        assert failing.times == 0
+        assert [path.name for path in tmp_path.iterdir()] == ["1"]  # the litter is gone
+
+
+@pytest.mark.parametrize(
+    ("name", "leaf", "message"),
+    [
+        ("weight", jax.ShapeDtypeStruct((64, 32), jnp.bfloat16), "float32.* there and bfloat16"),
+        ("weight", jax.ShapeDtypeStruct((64, 32), jnp.int32), "float32.* there and int32"),
+        ("weight", jax.ShapeDtypeStruct((32, 64), jnp.float32), r"\[64, 32\] there .*\[32, 64\]"),
+        ("more", jax.ShapeDtypeStruct((1,), jnp.float32), "missing there and float32"),
+    ],
+)
+def test_another_layout_is_refused_and_the_checkpoint_left_alone(tmp_path, name, leaf, message):
+    _saved(tmp_path, steps=(3,))
+    with Checkpoints(tmp_path, keep=5) as checkpoints:
+        with pytest.raises(InputError, match=message):
+            checkpoints.restore({**_abstract(), name: leaf})
+        assert checkpoints.steps() == [3]
+
+
+def test_a_state_on_four_devices_goes_on_on_two_or_eight(tmp_path):
+    def placed(count):
+        mesh = jax.make_mesh((count,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+
+    rows = {"rows": np.arange(48.0, dtype=np.float32).reshape(16, 3)}
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        checkpoints.save(1, jax.device_put(rows, placed(4)), {})
+        for count in (2, 8):
+            target = jax.ShapeDtypeStruct((16, 3), jnp.float32, sharding=placed(count))
+            restored = checkpoints.restore({"rows": target})
+            np.testing.assert_array_equal(restored["rows"], rows["rows"])
+            assert restored["rows"].sharding == placed(count)
+
+
+def test_what_is_saved_is_the_state_at_the_call(tmp_path):
+    """The next step takes the buffers over while the thread still writes."""
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    state = {"x": jnp.zeros((1 << 20,))}
+    with Checkpoints(tmp_path, keep=3) as checkpoints:
+        for number in (1, 2, 3):
+            state = {"x": step(state["x"])}
+            checkpoints.save(number, state, {})
+        state = {"x": step(state["x"])}
+        restored = checkpoints.restore({"x": jax.ShapeDtypeStruct((1 << 20,), jnp.float32)})
+        assert (np.asarray(restored["x"]) == 3.0).all()
+
+
+def test_the_manifest_is_sealed(tmp_path):
+    _saved(tmp_path, steps=(1,))
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        assert checkpoints.manifest(1)["config"] == {"name": "x"}
+        path = next((tmp_path / "1" / "manifest").iterdir())
+        path.write_text(path.read_text().replace('"x"', '"y"'))
+        with pytest.raises(ValueError, match="manifest differs"):
+            checkpoints.manifest(1)

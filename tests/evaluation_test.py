@@ -8,7 +8,7 @@ import pytest
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation
+from socialjepa_jax import evaluation, monitors
 from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, pair_views
 
 DIM = 8
@@ -125,7 +125,7 @@ def test_monitors_tell_collapse(caplog):
     scalars = {f"agent_0/{k}": v for k, v in evaluation.monitors(line).items()}
     scalars |= {f"agent_1/{k}": v for k, v in healthy.items()}
     with caplog.at_level(logging.WARNING, logger="absl"):
-        evaluation.warn_of_collapse(scalars, 10)
+        assert monitors.collapsed_agents(scalars) == ["agent_0"]
     assert "COLLAPSE of agent_0" in caplog.text and "agent_1" not in caplog.text
 
 
@@ -138,3 +138,11 @@ def test_scalars_cover_agents_pairs_and_splits(experiment, dataset):
 def test_a_data_set_without_held_out_objects_has_one_split(dataset):
     none = dataclasses.replace(dataset, split_instance=np.zeros_like(dataset.split_instance))
     assert [split.name for split in evaluation.splits(none)] == ["state"]
+
+
+def test_evaluations_are_compared_by_one_number():
+    found = {"agent_0/rankme": 3.0, "agent_1/rankme": 5.0, "agent_0/feature_std": 9.0,
+             "pair_0_1/instance/r2": 0.2, "pair_0_1/state/r2": 0.9,
+             "pair_0_2/instance/r2": 0.4, "pair_0_2/state/r2": 0.8}  # fmt: skip
+    assert evaluation.best_metric("rankme", found) == 4.0
+    assert evaluation.best_metric("r2", found) == pytest.approx(0.3)

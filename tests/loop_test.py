@@ -156,16 +156,18 @@ def test_a_loss_that_is_not_finite_stops_the_run(experiment, parent):
     optim = dataclasses.replace(experiment.optim, learning_rate=1e30, warmup_fraction=0.0)
     workdir = parent / "diverged"
     run = dataclasses.replace(experiment.run, log_every=STEPS)  # found before the log says so
+    monitors = config_lib.Monitors(max_skips=2)
     with pytest.raises(Stopped, match="not finite") as stop:
-        loop.fit(dataclasses.replace(experiment, optim=optim, run=run), workdir)
+        loop.fit(dataclasses.replace(experiment, optim=optim, run=run, monitors=monitors), workdir)
     assert stop.value.exit_code == 3
     with Checkpoints(workdir / "checkpoints", 2) as checkpoints:
         assert checkpoints.steps() == []  # nothing that is not finite was saved
 
 
-def test_states_are_made_of_arrays_that_a_checkpoint_can_hold(straight):
+def test_states_are_made_of_arrays_that_a_checkpoint_can_hold(straight, experiment):
     result, workdir = straight
     with Checkpoints(workdir / "checkpoints", 2) as checkpoints:
         assert checkpoints.steps() == [2, 4]
-        restored = checkpoints.restore(loop.abstract_state(result.state))
+        trainer, hparams = loop.make_trainer(experiment), loop.make_hparams(experiment)
+        restored = checkpoints.restore(loop.abstract_state(trainer, hparams))
     chex.assert_trees_all_equal(restored, result.state)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict, dataclass
 
+from socialjepa_jax.monitors import has_collapsed
 from socialjepa_jax.report import html, run_data, tables
 from socialjepa_jax.report.run_data import RunData
 from socialjepa_jax.report.tables import Column, Row, Table
@@ -19,7 +20,7 @@ _COLUMNS = (
 
 
 def verdict(rankme: float, dim: float, spread: float, norm: float) -> str:
-    """Whether an agent's latents have collapsed: the rule by which training warns, and a milder.
+    """Whether an agent's latents have collapsed: the rule of training, and a milder one.
 
     Args:
         rankme: Effective rank of the latents.
@@ -33,7 +34,7 @@ def verdict(rankme: float, dim: float, spread: float, norm: float) -> str:
     """
     if not math.isfinite(rankme):
         return "n/a"
-    if rankme < 2 or spread < 1e-3 * norm:
+    if has_collapsed(rankme, spread, norm):
         return COLLAPSED
     return LOW if rankme < 0.1 * dim else HEALTHY
 
