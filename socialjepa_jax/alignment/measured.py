@@ -1,7 +1,8 @@
 """Measurements of a fitted map on held-out pairs, with intervals over groups.
 
-Intervals come from few rows. Where more are measured they are moved to the value of all of them
-and narrowed by the square root of the ratio of groups (the m-out-of-n bootstrap).
+Intervals are percentiles of draws, moved so that their mean is the value itself: draws hold rows
+twice, which biases most metrics where rows are few. Draws come from few rows; where more are
+measured they are narrowed by the square root of the ratio of groups (m-out-of-n bootstrap).
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ class Sampling:
     weights: Float64
     shrinkage: float
 
-    def interval(self, samples: Float64, centre: float, value: float) -> resampling.Interval:
-        """The interval about the value of all rows, from samples about that of the few."""
-        moved = value + (samples - centre) * self.shrinkage
+    def interval(self, samples: Float64, value: float) -> resampling.Interval:
+        """The interval about the value of all rows, from samples of the few."""
+        moved = value + (samples - np.nanmean(samples)) * self.shrinkage
         return resampling.intervals({"": moved})[""]
 
 
@@ -92,21 +93,17 @@ def intervals(
     squared = squared_errors(linear_map, few)
     drawn = resampling.resample_regression(squared, y, sampling.weights)
     found = resampling.resample_geometry(spaces, sampling.weights, k)
-    once = np.ones((1, len(x)))
-    centres = resampling.resample_geometry(spaces, once, k)
     common = {
-        key: sampling.interval(drawn[key], centre[0], metrics["forward"][key])
-        for key, centre in resampling.resample_regression(squared, y, once).items()
+        key: sampling.interval(samples, metrics["forward"][key]) for key, samples in drawn.items()
     }
     intervals, differences = {}, {}
     for back in BACKS:
         bounds, apart = dict(common), {}
         for key in (key for key in found[back] if key in metrics[back]):
-            centre, plain = centres[back][key][0], centres["none"][key][0]
             value, without = metrics[back][key], metrics["none"][key]
-            bounds[key] = sampling.interval(found[back][key], centre, value)
+            bounds[key] = sampling.interval(found[back][key], value)
             paired = resampling.difference(found[back], found["none"])[key]
-            apart[key] = sampling.interval(paired, centre - plain, value - without)
+            apart[key] = sampling.interval(paired, value - without)
         intervals[back], differences[back] = bounds, apart
     return intervals, differences
 
@@ -167,11 +164,10 @@ def _compared(
     first = next(iter(predictions))
     found = {}
     for name, value in values.items():
-        apart = value - values[first]
         found[name] = Reference(
             value,
-            sampling.interval(drawn[name], value, value),
-            sampling.interval(drawn[name] - drawn[first], apart, apart),
+            sampling.interval(drawn[name], value),
+            sampling.interval(drawn[name] - drawn[first], value - values[first]),
         )
     return found
 
@@ -186,7 +182,7 @@ def relative(
     k = min(scores.K, len(a) - 1)
     drawn = resampling.resample_geometry({"": (a, b)}, sampling.weights, k)[""]
     bounds = {
-        key: sampling.interval(samples, values[key], values[key])
+        key: sampling.interval(samples, values[key])
         for key, samples in drawn.items()
         if key in values
     }
@@ -202,9 +198,8 @@ def searches(
         best, middle = match_ranks(*spaces)
         values = retrieval_scores(best, middle)
         few = best[among], middle[among]
-        centres = resampling.resample_retrieval(*few, np.ones((1, len(few[0]))))
         bounds = {
-            key: sampling.interval(samples, centres[key][0], values[key])
+            key: sampling.interval(samples, values[key])
             for key, samples in resampling.resample_retrieval(*few, sampling.weights).items()
         }
         found[name] = Search(values, bounds, middle)

@@ -20,7 +20,7 @@ class Novelty:
     Attributes:
       mean: [D].
       whitening: [D, D], z -> (z - mean) @ whitening has unit variance in every direction.
-      distances: sorted distances of the training rows.
+      distances: sorted distances of training rows that mean and whitening do not know.
     """
 
     mean: Float64
@@ -38,14 +38,20 @@ class Novelty:
         return np.searchsorted(self.distances, distances_N) / len(self.distances)
 
 
-def fit_novelty(z: ArrayLike) -> Novelty:
-    """Describes the training latents z [N, D] by their mean and shrunk covariance."""
+def fit_novelty(z: ArrayLike, *, seed: int = 0) -> Novelty:
+    """Describes the training latents z [N, D], N >= 3, by their mean and shrunk covariance.
+
+    A third of the rows, drawn from the seed, is kept apart and gives the distances: the rows that
+    a covariance was computed from lie nearer to their mean than any others.
+    """
     z_ND = as_latents(z, "z")
-    mean_D = z_ND.mean(axis=0)
-    covariance_DD = np.atleast_2d(np.cov(z_ND.T, bias=True))
+    order = np.random.default_rng(seed).permutation(len(z_ND))
+    kept, described = np.split(order, [max(1, len(z_ND) // 3)])
+    mean_D = z_ND[described].mean(axis=0)
+    covariance_DD = np.atleast_2d(np.cov(z_ND[described].T, bias=True))
     variance_D, axes_DD = np.linalg.eigh(covariance_DD)
     floor = max(float(variance_D.mean()), np.finfo(np.float64).tiny)
     variance_D = (1 - _SHRINKAGE) * np.maximum(variance_D, 0) + _SHRINKAGE * floor
     whitening_DD = axes_DD / np.sqrt(variance_D)
-    distances = np.sort(np.linalg.norm((z_ND - mean_D) @ whitening_DD, axis=1))
+    distances = np.sort(np.linalg.norm((z_ND[kept] - mean_D) @ whitening_DD, axis=1))
     return Novelty(mean_D, whitening_DD, distances)

@@ -289,7 +289,11 @@ def permute(
     order = np.empty(count, np.int64)
     for stratum in np.unique(strata[first]):
         here = np.flatnonzero(strata[first] == stratum)
-        for target, source in zip(here, rng.permutation(here)):
+        moved = rng.permutation(here)
+        if len(first) == count:  # every row is a group
+            order[first[here]] = first[moved]
+            continue
+        for target, source in zip(here, moved):
             order[members[target]] = np.resize(members[source], len(members[target]))
     return order
 

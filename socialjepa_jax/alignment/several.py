@@ -88,7 +88,7 @@ def _interval(
 ) -> tuple[float, float]:
     squared = measured.squared_errors(linear_map, (x, y))
     drawn = resampling.resample_regression(squared, linear_map.standardize_y(y), weights)
-    found = resampling.intervals(drawn)["r2"]
+    found = measured.Sampling(weights, 1.0).interval(drawn["r2"], r2(linear_map, x, y))
     return found.low, found.high
 
 

@@ -17,7 +17,7 @@ from socialjepa_jax.alignment.study import Study
 from socialjepa_jax.collaboration.scoring import Scores
 from socialjepa_jax.report import alignment_figures, alignment_planes, figures, html, style, tables
 from socialjepa_jax.report.album import Album
-from socialjepa_jax.report.alignment_verdict import verdict
+from socialjepa_jax.report.alignment_verdict import rounded, verdict
 
 _METRICS = (
     tables.Column("r2", "R²", best="max", help="share of the variance of y explained, pooled"),
@@ -139,15 +139,14 @@ def _subtitle(study: Study, spaces: Spaces) -> str:
 
 
 def _tiles(study: Study) -> html.Html:
-    number = tables.format_number
     forward, plain = study.metrics["forward"], study.metrics["none"]
     recall = study.searches["x -> y, forward"].scores["recall@1"]
     return html.tiles(
-        (number(forward["r2"], 2), "R² on unseen pairs"),
+        (rounded(forward["r2"]), "R² on unseen pairs"),
         (f"{100 * recall:.0f} %", "found first by search, x in y"),
-        (number(forward["dsc"], 2), "DSC through W (distances, 1: alike)"),
-        (number(plain["dsc"], 2), "DSC without any map"),
-        (number(study.linear_map.kappa_effective, 1), "condition number of W"),
+        (rounded(forward["dsc"]), "DSC through W (distances, 1: alike)"),
+        (rounded(plain["dsc"]), "DSC without any map"),
+        (tables.format_number(study.linear_map.kappa_effective, 1), "condition number of W"),
     )
 
 

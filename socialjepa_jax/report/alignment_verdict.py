@@ -19,16 +19,18 @@ def is_related(study: Study) -> bool:
 
 def verdict(study: Study, names: tuple[str, str]) -> html.Html:
     """The findings, the most important first."""
-    sentences = [_search(study, names), _distances(study), *_warnings(study)]
-    rest = [html.paragraph(sentence) for sentence in sentences if sentence]
+    sentences = [_search(study, names)]
+    if is_related(study):
+        sentences += [_distances(study), *_warnings(study)]
+    rest = [html.paragraph(sentence) for sentence in sentences]
     return html.join(html.paragraph(_relation(study, names), class_="lede"), *rest)
 
 
 def _relation(study: Study, names: tuple[str, str]) -> str:
     r2, interval = study.metrics["forward"]["r2"], study.intervals["forward"]["r2"]
     null = study.null.samples["r2"]
-    measured = f"R² {_number(r2)}, 95 % interval {_range(interval)}"
-    shuffled = f"in {len(null)} fits on shuffled pairs it was never above {_number(null.max())}"
+    measured = f"R² {rounded(r2)}, 95 % interval {_range(interval)}"
+    shuffled = f"in {len(null)} fits on shuffled pairs it was never above {rounded(null.max())}"
     if is_related(study):
         how = "carries" if r2 >= 0.5 else "carries a part of"
         return (
@@ -62,7 +64,7 @@ def _distances(study: Study) -> str:
     plain = study.metrics["none"]["dsc"]
     parts = [_through(study, back, meaning) for back, meaning in _THROUGH.items()]
     return (
-        f"Distances: without any map the two spaces agree at DSC {_number(plain)} (1: the same "
+        f"Distances: without any map the two spaces agree at DSC {rounded(plain)} (1: the same "
         f"order of distances). {'; '.join(parts)}."
     )
 
@@ -70,8 +72,9 @@ def _distances(study: Study) -> str:
 def _through(study: Study, back: str, meaning: str) -> str:
     """DSC through the map, and whether that differs from no map beyond chance."""
     difference = study.differences[back]["dsc"]
-    value = f"{meaning}: {_number(study.metrics[back]['dsc'])}"
-    if difference.low <= 0 <= difference.high:
+    value = f"{meaning}: {rounded(study.metrics[back]['dsc'])}"
+    small = max(abs(difference.low), abs(difference.high)) < 0.005  # two digits are shown
+    if small or difference.low <= 0 <= difference.high:
         return f"{value}, no clear difference"
     kind = "better" if difference.low > 0 else "worse"
     return f"{value}, {kind} by {_range(_absolute(difference))}"
@@ -95,11 +98,11 @@ def _warnings(study: Study) -> list[str]:
     if robust.difference.low > 0:
         found.append(
             f"Pairs: leaving out the worst tenth of the pairs raises R² by "
-            f"{_number(robust.difference.low)} or more: some pairs may be wrong."
+            f"{rounded(robust.difference.low)} or more: some pairs may be wrong."
         )
     stitch = study.references["this map + a small MLP"]
     if stitch.difference.low > 0.01:
-        found.append(f"Not all is linear: a small MLP on top raises R² to {_number(stitch.r2)}.")
+        found.append(f"Not all is linear: a small MLP on top raises R² to {rounded(stitch.r2)}.")
     far = float(np.mean(study.novelty_scores >= 0.99))
     if far > 0.05:
         found.append(
@@ -109,12 +112,13 @@ def _warnings(study: Study) -> list[str]:
     return found
 
 
-def _number(value: float) -> str:
+def rounded(value: float) -> str:
+    """Two digits, for sentences."""
     return tables.format_number(round(value, 2) + 0.0, 2)  # no minus before a zero
 
 
 def _range(interval: Interval) -> str:
-    return f"{_number(interval.low)} to {_number(interval.high)}"
+    return f"{rounded(interval.low)} to {rounded(interval.high)}"
 
 
 def _percent(share: float) -> str:
