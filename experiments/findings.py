@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from socialjepa_jax import loop
-from socialjepa_jax.checkpoint import write_json
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.report import html, style
 from socialjepa_jax.report.tables import Cell, Column, Interval, Row, Table, to_html
 

@@ -24,8 +24,8 @@ from experiments import jackknife
 from experiments.jackknife import Estimate
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import evaluation, launch, loop, validate
-from socialjepa_jax.checkpoint import write_json
 from socialjepa_jax.config import Experiment
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.paper import SOCIAL_JEPA
 from socialjepa_jax.validate import InputError

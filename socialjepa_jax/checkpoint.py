@@ -251,10 +251,3 @@ def _is_finite(leaf: np.ndarray) -> bool:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-
-
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes JSON so that a reader sees the old file or the new one, never a part of it."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n")
-    temporary.replace(path)

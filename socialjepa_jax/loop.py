@@ -21,10 +21,11 @@ from socialjepa_jax import config as config_lib
 from socialjepa_jax import evaluation, monitors, report, sharding
 from socialjepa_jax import workdir as workdir_lib
 from socialjepa_jax.agents import AgentData, AgentState, Trainer
-from socialjepa_jax.checkpoint import Checkpoints, write_json
+from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.program import (
     abstract_state,

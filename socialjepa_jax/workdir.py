@@ -18,8 +18,8 @@ from typing import Any
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.checkpoint import write_json
 from socialjepa_jax.config import Experiment
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.validate import InputError
 
 # Orbax writes these; a folder with a number for a name and none of them is not ours.
