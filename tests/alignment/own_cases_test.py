@@ -178,6 +178,8 @@ def test_a_permutation_of_the_rows_changes_nothing(name):
     moved = alignment.evaluate(
         alignment.fit(x[first], y[first], ridge=2.0), x_test[second], y_test[second]
     )
+    for metrics in (plain, moved):  # of a singular map only rounding makes kappa finite
+        metrics["kappa"] = 1 / metrics["kappa"]
     for key, value in plain.items():
         loose = "nos@" in key and "tied" in name  # the lowest index is another row then
         np.testing.assert_allclose(moved[key], value, rtol=0.3 if loose else 1e-6, atol=1e-9)
