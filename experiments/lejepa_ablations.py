@@ -115,7 +115,7 @@ def variants(scale: str) -> list[Variant]:
         for k in ((5, 17, 41) if full else (5, 17))
     ]
     found += [_slices(factor) for factor in (0.125, 4.0)]
-    counts = ((1, 4), (1, 8), (2, 4), (2, 8), (4, 8))
+    counts = ((1, 4), (2, 4), (1, 8), (2, 8), (4, 8))
     found += [_views(*pair) for pair in counts]
     found += [
         Variant("1c", {"batch over default": factor}, batch_factor=factor)
@@ -136,7 +136,7 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
     """Trains every setting once and reads the tables off."""
     budget = BUDGETS[scale]
     if scale == "cpu":
-        budget = replace(budget, steps=150, depth=1)
+        budget = replace(budget, steps=200)
     dataset = lejepa_runs.world(budget, out, eth80)
     done: dict[tuple[LeJepa, int], Rows] = {}
     rows: Rows = []
