@@ -6,7 +6,7 @@ Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and save
 import logging as python_logging
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from absl import app, flags, logging
@@ -17,8 +17,13 @@ from socialjepa_jax.validate import InputError
 _ROOT = str(pathlib.Path(__file__).parents[1])
 
 
-def run(main: Callable[[], None]) -> None:
-    """Parses the flags and calls `main`; bad input becomes one line and exit code 2."""
+def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] = list) -> None:
+    """Parses the flags and calls `main`; bad input becomes one line and exit code 2.
+
+    Args:
+        main: what to do.
+        expand: what becomes of the arguments before they are parsed.
+    """
 
     def guarded(argv: list[str]) -> None:
         _show_own_messages()
@@ -32,14 +37,16 @@ def run(main: Callable[[], None]) -> None:
             print(f"stopped: {stop}", file=sys.stderr)
             sys.exit(stop.exit_code)
 
-    app.run(guarded, flags_parser=_parse)
+    app.run(guarded, flags_parser=lambda argv: _parse(argv, expand))
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> list[str]:
     try:
-        return flags.FLAGS(argv)
+        return flags.FLAGS(expand(argv))
     except SystemExit:
         raise
+    except InputError as error:
+        _refuse(str(error))
     except Exception as error:  # config files are code and may raise anything
         text = str(error).replace("\\n", " ").replace("\\", "")  # some arrive escaped twice
         _refuse(f"{type(error).__name__}: {text}")

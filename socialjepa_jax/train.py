@@ -1,8 +1,10 @@
 """Trains agents and reports how their latent spaces relate.
 
-    python -m socialjepa_jax.train --config=configs/toys_ijepa.py --workdir=runs/toys
+    python -m socialjepa_jax.train --preset=toys_ijepa --workdir=runs/toys
+    python -m socialjepa_jax.train --config=my_config.py --workdir=runs/mine
 
-Settings are overridden as `--config.run.steps=200`. The config file is Python and is executed.
+Settings are overridden as `--config.run.steps=200`. A config file is Python and is executed; a
+preset is one of those that come with the package.
 Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved (run it again).
 """
 
@@ -12,14 +14,15 @@ from absl import flags
 from ml_collections import config_flags
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import launch, loop
+from socialjepa_jax import launch, loop, presets
 from socialjepa_jax.validate import InputError
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of the run; an existing run is resumed.", required=True
 )
-flags.mark_flag_as_required("config")
+flags.DEFINE_enum("preset", None, list(presets.PRESETS), "What to run, by name.")
+flags.mark_flag_as_required("config")  # which is what a preset becomes
 
 
 def main() -> None:
@@ -37,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    launch.run(main)
+    launch.run(main, presets.expand)

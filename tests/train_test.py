@@ -133,6 +133,8 @@ def misspelt(tmp_path_factory):
     [
         ([TOYS], "workdir"),
         (["--workdir=w"], "config"),
+        (["--preset=none", "--workdir=w"], "--preset='none' must be one of toys_ijepa"),
+        (["--preset=toys_ijepa", "--workdir=w", "--config.run.steps=many"], "many"),
         ([TOYS, "--workdir=w", "--config.optim.lerning_rate=1"], "lerning_rate"),
         ([TOYS, "--workdir=w", "--config.run.steps=many"], "many"),
         ([TOYS, "--workdir=w", "--config.optim.learning_rate=nan"], "learning_rate=nan"),

@@ -10,7 +10,9 @@ import json
 import math
 import os
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +110,7 @@ def read_array(
         if path.suffix == ".npy":
             return one.read(path, "")
         return one.read(path, _choose(path, key, one.names(path), ndim, option))
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, pa.ArrowException) as error:
+    except (OSError, EOFError, ValueError, *DAMAGED, pa.ArrowException) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: damaged or not a {path.suffix} file ({error})") from error
@@ -137,6 +139,10 @@ def take_rows(z_ND: np.ndarray, rows: np.ndarray, *, block: int = 8192) -> np.nd
     for start in range(0, len(rows), block):
         taken[start : start + block] = z_ND[rows[start : start + block]]
     return taken
+
+
+# TokenError: NumPy tokenizes a header that is no literal.
+DAMAGED = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import solve
+from socialjepa_jax.alignment.files import DAMAGED
 from socialjepa_jax.alignment.moments import (
     Float64,
     Moments,
@@ -183,9 +183,9 @@ class LinearMap:
         """
         names = [field.name for field in dataclasses.fields(LinearMap)]
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 stored = {name: file[name] for name in names}
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, LookupError, ValueError, TypeError, *DAMAGED) as error:
             raise InputError(f"{path} is not a saved map: {error}") from error
         arrays = {name: value for name, value in stored.items() if value.ndim}
         plain = {name: value.item() for name, value in stored.items() if not value.ndim}
