@@ -4,7 +4,7 @@ Only tiles on and above the diagonal are made: a tile gives its rows neighbours 
 and its columns neighbours among its rows. `top_k`, on which accelerators rely (`rows.py`), is
 slow in XLA on CPUs; comparisons with a limit are not.
 
-Shape suffixes: N samples (padded), D features, T side of a tile, G groups in a tile, H bins.
+Shape suffixes: N samples (padded), D and E features, T side of a tile, G groups in a tile, H bins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tile = tuple[tuple[int, int], list[np.ndarray], list[list[np.ndarray]]]
 
 def run(
     x_ND: Float64,
-    y_ND: Float64,
+    y_NE: Float64,
     ks: tuple[int, ...],
     bins: int,
     mesh: Mesh | None,
@@ -45,7 +45,7 @@ def run(
     """
     count = len(x_ND)
     side = _SIDES[bool(ks) and count >= 4 * _SIDES[0]]
-    spaces = [neighbors.padded(z, "float32" if bins else "float64", side) for z in (x_ND, y_ND)]
+    spaces = [neighbors.padded(z, "float32" if bins else "float64", side) for z in (x_ND, y_NE)]
     groups = min(side, 1 << max(ks).bit_length()) if ks else 0  # more than max(ks)
     sweep = _Sweep(spaces, equal_mass_tables(spaces, count, bins), side, groups, bins, mesh)
     if bins and not ks:
