@@ -163,8 +163,9 @@ def _align_pair(spaces: Spaces, settings: Settings, folder: Path, *, umap: bool)
 
 def _align_spaces(spaces: Spaces, settings: Settings, folder: Path) -> None:
     found = compare_spaces(spaces.latents, settings, groups=spaces.groups, strata=spaces.strata)
-    alignment_files.write_spaces(folder, found, spaces, settings)
-    write_spaces_report(folder / "report.html", found, spaces)
+    probes = alignment_files.space_probes(found, spaces)
+    alignment_files.write_spaces(folder, found, spaces, settings, probes)
+    write_spaces_report(folder / "report.html", found, spaces, probes)
 
 
 def _run() -> None:

@@ -21,7 +21,7 @@ class Comparison:
     """What was found of K spaces, [K, K] from the row's space to the column's.
 
     Attributes:
-      test: int64 [M], the held-out rows that are measured.
+      train, test: int64, the fitted rows and the held-out rows that are measured.
       metrics: (i, j) -> the metrics of `evaluate` in the space of j.
       r2: of the map of each pair.
       low, high: its 95 % interval over groups.
@@ -32,6 +32,7 @@ class Comparison:
       maps: (i, j) -> the fitted map.
     """
 
+    train: np.ndarray
     test: np.ndarray
     metrics: dict[tuple[int, int], dict[str, float]]
     r2: Float64
@@ -80,7 +81,9 @@ def compare_spaces(
         through[i, j] = _r2_through(hub, linear_map, test[i], test[j], i, j)
     np.fill_diagonal(null, np.nan)
     matrix = cka_matrix(test, test)
-    return Comparison(rows, metrics, values, low, high, null, hub, through, matrix, maps)
+    return Comparison(
+        np.flatnonzero(~test_N), rows, metrics, values, low, high, null, hub, through, matrix, maps
+    )
 
 
 def _interval(

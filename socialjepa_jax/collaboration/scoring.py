@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from socialjepa_jax.alignment.maps import LinearMap
@@ -54,6 +56,34 @@ def score_probes(
         found["frequent"] = float(np.bincount(held_N).max() / len(held_N))
         for name, value in found.items():
             scores.setdefault(name, {})[kind] = value
+    return scores
+
+
+def probe_matrix(
+    spaces: Sequence[np.ndarray],
+    maps: Mapping[tuple[int, int], LinearMap],
+    labels: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> Float64:
+    """Accuracy [K, K] of logistic probes of the row's space on held-out rows of the column's.
+
+    Probes are carried by the reverse regression; on the diagonal are the spaces' own.
+
+    Args:
+      spaces: K raw latents [N, D_k].
+      maps: (i, j) -> the map from space i to space j, for i != j.
+      labels: [N] of any kind.
+      train, test: rows.
+    """
+    names, classes = np.unique(labels, return_inverse=True)
+    probes = [fit_logistic(z[train], classes[train], len(names)) for z in spaces]
+    scores = np.empty((len(spaces), len(spaces)))
+    for (i, j), _ in np.ndenumerate(scores):
+        probe = probes[i]
+        if i != j:
+            probe = transfer_probe(probe, maps[i, j], kind="regression")
+        scores[i, j] = accuracy(probe, spaces[j][test], classes[test])
     return scores
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from socialjepa_jax.report import style
+from socialjepa_jax.report import style, tables
 
 
 @style.styled
@@ -48,7 +48,7 @@ def matrix_figure(
     axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     small = values.shape[1] > 8
     for (i, j), value in np.ndenumerate(values):
-        text = f"{value:.1f}" if small else f"{value:.2f}"
+        text = tables.format_number(round(value, 2) + 0.0, 1 if small else 2)  # no minus before 0
         color = "w" if value > 0.6 else "k"
         axes.text(j, i, text, ha="center", va="center", color=color, fontsize=7 if small else 8)
     axes.set_xticks(range(len(column_names)), map(shortened, column_names), rotation=30, ha="right")

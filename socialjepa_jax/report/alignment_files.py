@@ -12,10 +12,12 @@ import numpy as np
 
 from socialjepa_jax.alignment import export
 from socialjepa_jax.alignment.inputs import Spaces
+from socialjepa_jax.alignment.measured import some, squared_errors
+from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.resampling import Interval, Null
 from socialjepa_jax.alignment.several import Comparison
-from socialjepa_jax.alignment.study import Settings, Study
-from socialjepa_jax.collaboration.scoring import Scores, score_probes
+from socialjepa_jax.alignment.study import TRAIN_ROWS, Settings, Study
+from socialjepa_jax.collaboration.scoring import Scores, probe_matrix, score_probes
 from socialjepa_jax.json_files import write_json
 
 Probes = Mapping[str, Scores]
@@ -125,8 +127,18 @@ def _write_items(path: Path, study: Study, spaces: Spaces) -> None:
             )
 
 
-def write_spaces(folder: Path, found: Comparison, spaces: Spaces, settings: Settings) -> None:
-    """Writes alignment.json, the map of every pair and the map of every space into the hub."""
+def space_probes(found: Comparison, spaces: Spaces) -> Float64 | None:
+    """`probe_matrix` on the labels, if there are any."""
+    if spaces.labels is None:
+        return None
+    train = some(found.train, TRAIN_ROWS, 0)
+    return probe_matrix(spaces.latents, found.maps, spaces.labels, train, found.test)
+
+
+def write_spaces(
+    folder: Path, found: Comparison, spaces: Spaces, settings: Settings, probes: Float64 | None
+) -> None:
+    """Writes alignment.json, items.csv, a map for every pair and for every space into the hub."""
     names = spaces.names
     rows = []
     for (i, j), metrics in found.metrics.items():
@@ -149,4 +161,18 @@ def write_spaces(folder: Path, found: Comparison, spaces: Spaces, settings: Sett
     for i, linear_map in enumerate(found.hub.maps):
         linear_map.save(folder / f"hub_{i + 1}.npz")
     shared = {"names": names, "cka_debiased": found.cka, "hub_objective": found.hub.objective}
+    shared["probes"] = probes
+    errors = {
+        f"{names[i]} -> {names[j]}": squared_errors(
+            linear_map, (spaces.latents[i][found.test], spaces.latents[j][found.test])
+        )
+        / len(linear_map.y_mean)
+        for (i, j), linear_map in found.maps.items()
+    }
+    with (folder / "items.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item", "row", *(f"squared_error: {name}" for name in errors)])
+        for k, row in enumerate(found.test):
+            values = (f"{error[k]:.6g}" for error in errors.values())
+            writer.writerow([spaces.items[row], row, *values])
     write_json(folder / "alignment.json", {"schema": 1, "rows": rows, **shared})

@@ -14,8 +14,17 @@ from socialjepa_jax.report.alignment_figures import matrix_figure
 from socialjepa_jax.report.alignment_page import WORDS
 
 
-def write_spaces_report(path: Path, found: Comparison, spaces: Spaces) -> Path:
-    """Writes the page and its pictures."""
+def write_spaces_report(
+    path: Path, found: Comparison, spaces: Spaces, probes: np.ndarray | None = None
+) -> Path:
+    """Writes the page and its pictures.
+
+    Args:
+      path: of the HTML file.
+      found: what was found.
+      spaces: what was compared.
+      probes: of `probe_matrix`, None without labels.
+    """
     album, names = Album(path), list(spaces.names)
     pictures = [
         album.add(key, matrix_figure(values, names, names, title=title), alt=title, caption=text)
@@ -25,6 +34,13 @@ def write_spaces_report(path: Path, found: Comparison, spaces: Spaces) -> Path:
             ("cka", found.cka, "CKA, debiased", "Without any map. 1: alike, 0: unrelated."),
         )
     ]
+    if probes is not None:
+        text = (
+            "Accuracy on held-out items of a classifier trained on the row's space, carried by the "
+            "reverse regression and used on the column's; on the diagonal, its own."
+        )
+        figure = matrix_figure(probes, names, names, title="Labels")
+        pictures.append(album.add("labels", figure, alt="Accuracy of probes", caption=text))
     sections = {
         "pairs": ("Every pair", html.join(html.pictures(*pictures), _table(found, names))),
         "hub": ("The hub", _hub(found, spaces)),
@@ -51,12 +67,15 @@ def _verdict(found: Comparison, names: list[str]) -> html.Html:
         f"worst: {names[worst[0]]} → {names[worst[1]]}, R² "
         f"{tables.format_number(found.r2[worst], 2)}."
     )
-    loss = float(np.mean((found.r2 - found.hub_r2)[apart]))
+    lede = html.paragraph(sentence, class_="lede")
+    if not count:
+        return lede
+    loss = float(np.mean((found.r2 - found.hub_r2)[above]))
     hub = (
-        f"Through one hub, with {len(names)} maps instead of {total}, R² is "
+        f"Through one hub, with {len(names)} maps instead of {total}, their R² is "
         f"{tables.format_number(abs(loss), 2)} {'lower' if loss >= 0 else 'higher'} on average."
     )
-    return html.join(html.paragraph(sentence, class_="lede"), html.paragraph(hub))
+    return html.join(lede, html.paragraph(hub))
 
 
 def _table(found: Comparison, names: list[str]) -> html.Html:

@@ -150,8 +150,12 @@ def test_three_spaces_become_heat_maps_and_a_hub(run, tmp_path):
     assert r2["x", "y"] > 0.8 > r2["x", "shuffled"]
     assert alignment.LinearMap.load(out / "hub_2.npz").w.shape == (4, 4)
     assert "2 of 6 directions are linearly related" in (out / "report.html").read_text()
-    run("--spaces=x.npy,y.npy,shuffled.npy", "--ids=ids_x.npy,ids_x.npy,ids_y.npy", "--overwrite")
+    arguments = ["--ids=ids_x.npy,ids_x.npy,ids_y.npy", "--labels=labels.npy", "--overwrite"]
+    run("--spaces=x.npy,y.npy,shuffled.npy", *arguments)
     assert "6 of 6 directions" in (out / "report.html").read_text()
+    probes = np.asarray(json.loads((out / "alignment.json").read_text())["probes"])
+    assert probes.shape == (3, 3) and (probes > 0.7).all()
+    assert (out / "items.csv").read_text().startswith("item,row,squared_error: x -> y")
 
 
 @pytest.fixture(scope="module")
