@@ -164,3 +164,24 @@ def test_missing_values_in_parquet_are_counted(tmp_path):
     pq.write_table(pa.table({"z": column}), tmp_path / "z.parquet")
     with pytest.raises(InputError, match="column 'z' has 1 missing values"):
         files.read_latents(tmp_path / "z.parquet")
+
+
+def test_many_rows_are_taken_into_a_mapped_file(tmp_path, monkeypatch):
+    np.save(tmp_path / "z.npy", Z)
+    z = files.read_latents(tmp_path / "z.npy")
+    assert files.take_rows(z, np.arange(4)) is z
+    rows = np.array([3, 1])
+    for limit, kind in ((1 << 31, np.ndarray), (8, np.memmap)):
+        monkeypatch.setattr(files, "IN_MEMORY", limit)
+        taken = files.take_rows(z, rows, block=1)
+        assert isinstance(taken, kind)
+        np.testing.assert_array_equal(taken, Z[rows])
+
+
+def test_lists_of_one_length_are_a_matrix_and_others_are_named(tmp_path):
+    pq.write_table(pa.table({"z": Z.tolist(), "id": [1, 2, 3, 4]}), tmp_path / "z.parquet")
+    np.testing.assert_array_equal(files.read_latents(tmp_path / "z.parquet"), Z)
+    np.testing.assert_array_equal(files.read_column(tmp_path / "z.parquet"), [1, 2, 3, 4])
+    pq.write_table(pa.table({"z": [[1.0], [1.0, 2.0]]}), tmp_path / "ragged.parquet")
+    with pytest.raises(InputError, match="lists of 2 different lengths"):
+        files.read_latents(tmp_path / "ragged.parquet")
