@@ -11,6 +11,7 @@ import hashlib
 import json
 import pathlib
 import shutil
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +24,10 @@ from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.validate import InputError
 
 PyTree = Any
+
+# Orbax numbers the saves of a process, and two at once (of the newest and of the best) take each
+# other's "folder is made" for their own.
+_ONE_SAVE = threading.Lock()
 
 
 class NotSaved(Stopped):
@@ -210,12 +215,13 @@ class Checkpoints:
 
     def _commit(self, step: int, state: PyTree, record: dict[str, Any]) -> None:
         self._sweep()
-        self._checkpointer.save(
-            self._directory / str(step),
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state), manifest=ocp.args.JsonSave(record)
-            ),
-        )
+        with _ONE_SAVE:
+            self._checkpointer.save(
+                self._directory / str(step),
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(state), manifest=ocp.args.JsonSave(record)
+                ),
+            )
 
     def _remove(self, step: int) -> None:
         """Removes a checkpoint; a kill on the way leaves no half of one under its name."""

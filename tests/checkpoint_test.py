@@ -204,3 +204,15 @@ def test_the_manifest_is_sealed(tmp_path):
         path.write_text(path.read_text().replace('"x"', '"y"'))
         with pytest.raises(ValueError, match="manifest differs"):
             checkpoints.manifest(1)
+
+
+def test_two_folders_are_written_at_once(tmp_path):
+    """Orbax itself mixes such saves up: the newest and the best checkpoint of one step."""
+    with Checkpoints(tmp_path / "a", keep=1) as first, Checkpoints(tmp_path / "b", 1) as second:
+        for step in range(8):
+            first.save(step, _state(step), {})
+            second.save(step, _state(step), {})
+        first.wait()
+        second.wait()
+        _assert_is(first.restore(_abstract()), 7)
+        _assert_is(second.restore(_abstract()), 7)
