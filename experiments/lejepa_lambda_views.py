@@ -6,7 +6,8 @@ are the lambdas and seeds.
 Command: python -m experiments.reproduce --only=lejepa_lambda_views --out=DIR [--eth80=FILE]
 Cost at --scale=cpu: about five minutes on one core (36 runs of 200 steps).
 Expected: a plateau over lambda, whose best value grows with the number of views. The paper trains
-a ResNet-50 on ImageNet-100, where all views are global; here views are crops for a small ViT.
+a ResNet-50 on ImageNet-100, where all views are global; here views are crops for a small ViT, in
+batches of 128, so that the plateau begins at larger lambdas.
 """
 
 import pathlib
