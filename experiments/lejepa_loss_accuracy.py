@@ -58,11 +58,14 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
 
 
 def correlation(rows: Rows, probe: str, alpha: float) -> float:
-    """Spearman's correlation of -loss / lambda^alpha with a probe's accuracy, over runs."""
+    """Spearman's correlation of -loss / lambda^alpha with a probe's accuracy; NaN if all agree."""
     loss, weight, accuracy = (
         np.array([row[name] for row in rows]) for name in ("loss", "lambda", probe)
     )
-    return float(stats.spearmanr(-loss / weight**alpha, accuracy).statistic)
+    scaled = loss / weight**alpha
+    if np.ptp(scaled) == 0 or np.ptp(accuracy) == 0:
+        return float("nan")
+    return float(stats.spearmanr(-scaled, accuracy).statistic)
 
 
 def _spread(rows: Rows, probe: str, alpha: float, draws: int = 200) -> float:
@@ -71,9 +74,9 @@ def _spread(rows: Rows, probe: str, alpha: float, draws: int = 200) -> float:
     found = []
     for _ in range(draws):
         some = [rows[i] for i in rng.integers(len(rows), size=len(rows))]
-        if len({row[probe] for row in some}) > 1 and len({row["loss"] for row in some}) > 1:
-            found.append(correlation(some, probe, alpha))
-    return float(np.nanstd(found))
+        found.append(correlation(some, probe, alpha))
+    defined = [value for value in found if np.isfinite(value)]
+    return float(np.std(defined)) if defined else float("nan")
 
 
 def _claims(rows: Rows, probe: str) -> list[Claim]:
