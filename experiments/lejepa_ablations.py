@@ -5,7 +5,7 @@ dimension; registers. Table 4: predictor, averaged weights for the centres, proj
 Every setting is a program of its own, whose agents are the seeds; equal settings are run once.
 
 Command: python -m experiments.reproduce --only=lejepa_ablations --out=DIR [--eth80=FILE]
-Cost at --scale=cpu: about ten minutes on one core, most of it compilation (25 programs).
+Cost at --scale=cpu: about thirteen minutes on one core, half of it compilation (25 programs).
 Expected: no setting collapses; one global view is worst. Differences of a few points, which most
 of the paper's are, drown in the seeds at this scale.
 """
