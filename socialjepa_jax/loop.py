@@ -299,11 +299,12 @@ class _Training:
         if self._roll_backs == self._experiment.monitors.roll_backs:
             raise diverged
         self._roll_backs += 1
-        end = self.step
+        # Of the present state: the checkpoint does not know of earlier roll-backs to it.
+        end, over = self.step, jax.device_get(self.state.passed_over)
         state = self._checkpoints.restore(abstract_state(self._trainer, self._hparams))
         state = self._trainer.init(self._hparams) if state is None else state
         first = int(jax.device_get(state.step)[0])
-        over = jax.device_get(state.passed_over) + np.where(diverged.agents, end - first, 0)
+        over = over + np.where(diverged.agents, end - first, 0)
         over = jax.device_put(over.astype(np.int32), sharding.by_agent(self._trainer.mesh))
         logging.warning("%s. Back to step %d, past the batches since.", diverged, first)
         self._begin_at(dataclasses.replace(state, passed_over=over))
