@@ -1,0 +1,59 @@
+"""The short form of the reliability table: processes that are killed, files that are damaged."""
+
+import pytest
+
+from experiments import reliability_checks as checks
+from experiments.reliability_checks import Lab
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return Lab(tmp_path_factory.mktemp("lab"))
+
+
+def _assert_passes(result):
+    seen, passed = result
+    assert passed, seen
+
+
+@pytest.mark.nightly  # tests/train_test.py kills a run too
+def test_six_kills(lab):
+    _assert_passes(checks.kills(lab, 6))
+
+
+@pytest.mark.nightly
+def test_bit_flips(lab):
+    _assert_passes(checks.bit_flips(lab, 15))
+
+
+def test_a_damaged_newest_checkpoint(lab):
+    _assert_passes(checks.damaged_latest(lab))
+
+
+@pytest.mark.nightly
+def test_bad_folders_are_refused_before_compiling(lab):
+    _assert_passes(checks.refusals(lab))
+
+
+def test_every_part_of_the_state_matters(lab):
+    _assert_passes(checks.mutations(lab))
+
+
+def test_a_skipped_batch_is_as_if_it_had_not_been(lab):
+    _assert_passes(checks.skipped_batch(lab))
+
+
+@pytest.mark.nightly
+def test_a_full_disk(lab):
+    _assert_passes(checks.full_disk(lab))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("phase", checks.runs.PHASES)
+def test_signals(lab, phase):
+    _assert_passes(checks.signals(lab, (phase,)))
+
+
+@pytest.mark.nightly
+def test_a_second_run(lab):
+    _assert_passes(checks.locked(lab))

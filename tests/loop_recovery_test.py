@@ -1,0 +1,120 @@
+"""What the loop does when something goes wrong, on the smallest run there is."""
+
+import dataclasses
+import json
+import math
+import os
+import signal
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from experiments import reliability_runs
+from socialjepa_jax import evaluation, loop, monitors, report
+from socialjepa_jax.checkpoint import Checkpoints
+from socialjepa_jax.config import Monitors
+from socialjepa_jax.interruption import Interrupted, Stopped
+
+STEPS = 12
+
+
+@pytest.fixture(autouse=True)
+def no_page(monkeypatch):
+    """The page is drawn for seconds, and nothing here depends on it."""
+    monkeypatch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def experiment(parent):
+    return reliability_runs.experiment(reliability_runs.write_pictures(parent), STEPS)
+
+
+@pytest.fixture(scope="module")
+def straight(parent, experiment):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+        return loop.fit(experiment, parent / "straight"), parent / "straight"
+
+
+def _lines(workdir, kind):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def test_the_best_is_kept_beside_the_newest(straight, experiment):
+    _, workdir = straight
+    scores = {
+        line["step"]: evaluation.best_metric("rankme", line)
+        for line in _lines(workdir, "eval")
+        if line["step"]
+    }
+    with Checkpoints(workdir / "checkpoints" / "best", 1) as best:
+        (step,) = best.steps()
+        assert best.manifest(step)["best"] == {"rankme": scores[step]}
+        trainer, hparams = loop.make_trainer(experiment), loop.make_hparams(experiment)
+        assert best.restore(loop.abstract_state(trainer, hparams)).step.tolist() == [step] * 2
+    assert scores[step] == max(scores.values())
+    with Checkpoints(workdir / "checkpoints", 3) as newest:
+        assert newest.steps() == [4, 8, 12]
+
+
+@pytest.mark.nightly
+def test_a_signal_in_an_evaluation_loses_nothing(straight, experiment, parent, monkeypatch):
+    result, workdir = straight
+    other, scalars = parent / "interrupted", evaluation.scalars
+    calls = []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 2:  # the evaluation after step 6, where no save is due
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return scalars(*args)
+
+    monkeypatch.setattr(evaluation, "scalars", interrupted)
+    with pytest.raises(Interrupted, match="saved step 6 of 12") as end:
+        loop.fit(experiment, other)
+    assert end.value.exit_code == 75
+    resumed = loop.fit(experiment, other)
+    chex.assert_trees_all_equal(jax.device_get(resumed.state), jax.device_get(result.state))
+    for kind in ("train", "eval"):
+        ours, theirs = _lines(other, kind), _lines(workdir, kind)
+        for line in (*ours, *theirs):
+            del line["time"]
+            line.pop("images_per_s", None)
+        assert ours == theirs
+
+
+@pytest.mark.nightly
+def test_bad_batches_are_skipped_or_passed_over(straight, experiment, parent):
+    row = int(straight[0].dataset.train_rows[-1])
+    bad = dataclasses.replace(
+        experiment, objective=reliability_runs.Linear(bad_from=row), monitors=Monitors(3)
+    )
+    skipping = loop.fit(bad, parent / "skipping")
+    assert (np.asarray(skipping.state.skipped) > 0).all()
+    assert not np.asarray(skipping.state.passed_over).any()
+    assert _lines(parent / "skipping", "train")[-1]["agent_0/skipped"] > 0
+
+    often = dataclasses.replace(bad.run, save_every=1)  # one step back, past one batch
+    back = dataclasses.replace(bad, monitors=Monitors(max_skips=1, roll_backs=9), run=often)
+    past = loop.fit(back, parent / "past")
+    assert not np.asarray(past.state.skipped).any()
+    assert (np.asarray(past.state.passed_over) > 0).all()
+    assert np.asarray(past.state.step).tolist() == [STEPS] * 2
+    losses = [line["agent_1/loss"] for line in _lines(parent / "past", "train")]
+    assert len(losses) == STEPS and all(map(math.isfinite, losses))
+
+
+def test_a_collapsed_run_stops_if_asked_to(experiment, parent, monkeypatch):
+    monkeypatch.setattr(monitors, "has_collapsed", lambda *args: True)
+    stop = dataclasses.replace(experiment, monitors=Monitors(on_collapse="stop"))
+    with pytest.raises(Stopped, match="agent_0, agent_1 collapsed before step 6") as end:
+        loop.fit(stop, parent / "collapsed")
+    assert end.value.exit_code == 3
