@@ -34,5 +34,5 @@ def test_every_objective_meets_every_world_with_the_latents_that_are_compared(ph
 def test_what_is_not_there_is_refused_by_name():
     with pytest.raises(InputError, match="objectives='magic'"):
         honest_table.arms(["magic"], None, "smoke")
-    with pytest.raises(InputError, match="--eth80=nowhere.npz does not exist"):
+    with pytest.raises(InputError, match=r"--eth80=nowhere\.npz does not exist"):
         honest_table.arms(["ijepa"], "nowhere.npz", "smoke")
