@@ -51,7 +51,7 @@ def fit_novelty(z: ArrayLike, *, seed: int = 0) -> Novelty:
     covariance_DD = np.atleast_2d(np.cov(z_ND[described].T, bias=True))
     variance_D, axes_DD = np.linalg.eigh(covariance_DD)
     floor = max(float(variance_D.mean()), np.finfo(np.float64).tiny)
-    variance_D = (1 - _SHRINKAGE) * np.maximum(variance_D, 0) + _SHRINKAGE * floor
-    whitening_DD = axes_DD / np.sqrt(variance_D)
+    shrunk_D = (1 - _SHRINKAGE) * np.maximum(variance_D, 0) + _SHRINKAGE * floor
+    whitening_DD = axes_DD / np.sqrt(shrunk_D)
     distances = np.sort(np.linalg.norm((z_ND[kept] - mean_D) @ whitening_DD, axis=1))
     return Novelty(mean_D, whitening_DD, distances)

@@ -30,7 +30,9 @@ def _relation(study: Study, names: tuple[str, str]) -> str:
     r2, interval = study.metrics["forward"]["r2"], study.intervals["forward"]["r2"]
     null = study.null.samples["r2"]
     measured = f"R² {rounded(r2)}, 95 % interval {_range(interval)}"
-    shuffled = f"in {len(null)} fits on shuffled pairs it was never above {rounded(null.max())}"
+    shuffled = (
+        f"in {len(null)} fits on shuffled pairs it was never above {rounded(float(null.max()))}"
+    )
     if is_related(study):
         how = "carries" if r2 >= 0.5 else "carries a part of"
         return (
