@@ -351,11 +351,12 @@ def _picture(rows: Rows) -> Picture:
     figure = figures.lines(
         curves,
         title="Accuracy of every setting, table by table",
-        x_label="table (1a, 1b, 1c, 1d, 1e, 4)",
+        x_label="table of the paper",
         y_label="linear probe",
         levels=levels,
-        x_ticks=range(len(findings.distinct(rows, "table"))),
     )
+    names = findings.distinct(rows, "table")
+    figure.axes[0].set_xticks(range(len(names)), names)
     return Picture(figure, "Accuracy of every setting by table", "One point a setting.")
 
 

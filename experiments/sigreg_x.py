@@ -127,13 +127,14 @@ def _spikes(scores: dict[str, np.ndarray]) -> Picture:
         curves,
         title="Only the diagonals show the X",
         x_label="direction of the projection, degrees",
-        y_label=f"standard score / its maximum, or {CHANCE:g}",
+        y_label="score / its maximum",
         x_ticks=(0, 45, 90, 135, 180),
     )
     return Picture(
         figure,
         "Statistics of projections of an X against their direction",
-        f"{PLANE_SAMPLES} points on an X, figure 5. VCReg's score stays within chance.",
+        f"{PLANE_SAMPLES} points on an X, figure 5. Scores are in null deviations, each over its "
+        f"maximum or {CHANCE:g}; VCReg's stays within chance.",
     )
 
 
