@@ -30,13 +30,6 @@ from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.paper import SOCIAL_JEPA
 from socialjepa_jax.validate import InputError
 
-_SEEDS = flags.DEFINE_integer("seeds", 3, "Repetitions of every run.", lower_bound=1)
-_ETH80 = flags.DEFINE_string("eth80", None, "The ETH-80 photographs (.npz); left out if not given.")
-_OBJECTIVES = flags.DEFINE_list("objectives", ["ijepa", "lejepa"], "What trains the agents.")
-_STEPS = flags.DEFINE_integer("steps", None, "Of training; each configuration's own without it.")
-_OUT = flags.DEFINE_string("out", None, "Folder of the runs and the page.", required=True)
-_SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu"], "smoke: seconds, no meaning.")
-
 CONTROLS = ("untrained", "untrained_same_init", "pixel_pca", "mismatched", "mismatched_cell")
 RIVALS = (
     "untrained",
@@ -261,7 +254,7 @@ def write(
         out / "honest_table.json",
         {
             "name": "honest_table",
-            "scale": _SCALE.value,
+            "scale": flags.FLAGS.scale,
             "environment": loop.versions(),
             "claims": claims,
             "rows": {
@@ -277,7 +270,7 @@ def write(
         f"The paper reports R² = {paper} for smallNORB at 0° against 160°. Below, the same "
         "measurement beside what aligns without any training."
     )
-    subtitle = f"{_SEEDS.value} seeds, scale {_SCALE.value}"
+    subtitle = f"{flags.FLAGS.seeds} seeds, scale {flags.FLAGS.scale}"
     page.write_text(html.page("Does training add alignability?", subtitle, lede, sections))
     return page
 
@@ -295,20 +288,33 @@ def _claim(name: str, paper: float, measured: Rows, sentences: list[str]) -> dic
     }
 
 
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_integer("seeds", 3, "Repetitions of every run.", lower_bound=1)
+    flags.DEFINE_string("eth80", None, "The ETH-80 photographs (.npz); left out if not given.")
+    flags.DEFINE_list("objectives", ["ijepa", "lejepa"], "What trains the agents.")
+    flags.DEFINE_integer("steps", None, "Of training; each configuration's own without it.")
+    flags.DEFINE_string("out", None, "Folder of the runs and the page.", required=True)
+    flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu"], "smoke: seconds, no meaning.")
+
+
 def main() -> None:
     """Runs what is missing and writes the table."""
-    out = pathlib.Path(_OUT.value).resolve()
+    out = pathlib.Path(flags.FLAGS.out).resolve()
     loop.use_compilation_cache(out / "cache" / "xla")
-    experiments = arms(_OBJECTIVES.value, _ETH80.value, _SCALE.value, _STEPS.value)
+    experiments = arms(
+        flags.FLAGS.objectives, flags.FLAGS.eth80, flags.FLAGS.scale, flags.FLAGS.steps
+    )
     results = {}
     for arm, experiment in experiments.items():
         runs = [
             run(dataclasses.replace(experiment, seed=seed), out / f"{arm}_seed{seed}")
-            for seed in range(_SEEDS.value)
+            for seed in range(flags.FLAGS.seeds)
         ]
         results[arm] = {name: average([found[name] for found in runs]) for name in runs[0]}
     print(f"Report: {write(out, results, experiments)}")
 
 
 if __name__ == "__main__":
+    define_flags()
     launch.run(main)
