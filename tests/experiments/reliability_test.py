@@ -7,7 +7,6 @@ import pytest
 from experiments import reliability_checks as checks
 from experiments.reliability_checks import Lab
 
-
 # Orbax forgets the reads that were under way when one of a damaged checkpoint's arrays failed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
