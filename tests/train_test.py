@@ -28,6 +28,7 @@ SMALL = [
 
 def start(*arguments):
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # compilation is most of the time
     command = [sys.executable, "-m", "socialjepa_jax.train", *map(str, arguments)]
     return subprocess.Popen(
         command,
