@@ -25,6 +25,7 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.mark.nightly
 def test_a_sweep_of_small_learners(quick_compilation, tmp_path):
     """All lambdas are agents of one program, and each is trained with its own."""
     reproduce.reproduce(["lejepa_loss_accuracy"], "smoke", tmp_path)

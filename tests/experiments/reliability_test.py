@@ -31,6 +31,7 @@ def test_bit_flips(lab):
     _assert_passes(checks.bit_flips(lab, 15))
 
 
+@pytest.mark.nightly
 def test_a_damaged_newest_checkpoint(lab):
     _assert_passes(checks.damaged_latest(lab))
     gc.collect()  # while its warnings are ignored
@@ -41,10 +42,12 @@ def test_bad_folders_are_refused_before_compiling(lab):
     _assert_passes(checks.refusals(lab))
 
 
+@pytest.mark.nightly
 def test_every_part_of_the_state_matters(lab):
     _assert_passes(checks.mutations(lab))
 
 
+@pytest.mark.nightly
 def test_a_skipped_batch_is_as_if_it_had_not_been(lab):
     _assert_passes(checks.skipped_batch(lab))
 
