@@ -1,8 +1,15 @@
 """Checks that configuration dataclasses run at construction; each names the field and its value."""
 
 import math
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import Any
+
+# What NumPy raises on a broken archive beside OSError, EOFError and ValueError; it tokenizes a
+# header that is no literal.
+DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 class InputError(ValueError):

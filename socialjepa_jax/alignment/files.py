@@ -10,9 +10,7 @@ import json
 import math
 import os
 import tempfile
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.lib import format as npy_format
 
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.validate import DAMAGED_ARCHIVE, InputError
 
 MAX_HEADER = 1 << 20  # bytes of JSON at the head of a .safetensors file
 MAX_RATIO = 1000  # uncompressed / compressed size of an .npz member; beyond is a zip bomb
@@ -110,7 +108,7 @@ def read_array(
         if path.suffix == ".npy":
             return one.read(path, "")
         return one.read(path, _choose(path, key, one.names(path), ndim, option))
-    except (OSError, EOFError, ValueError, *DAMAGED, pa.ArrowException) as error:
+    except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE, pa.ArrowException) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: damaged or not a {path.suffix} file ({error})") from error
@@ -139,10 +137,6 @@ def take_rows(z_ND: np.ndarray, rows: np.ndarray, *, block: int = 8192) -> np.nd
     for start in range(0, len(rows), block):
         taken[start : start + block] = z_ND[rows[start : start + block]]
     return taken
-
-
-# TokenError: NumPy tokenizes a header that is no literal.
-DAMAGED = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import solve
-from socialjepa_jax.alignment.files import DAMAGED
 from socialjepa_jax.alignment.moments import (
     Float64,
     Moments,
@@ -24,7 +23,14 @@ from socialjepa_jax.alignment.moments import (
     float64_blocks,
 )
 from socialjepa_jax.alignment.similarity import entropy_rank
-from socialjepa_jax.validate import InputError, in_range, non_negative, one_of, positive
+from socialjepa_jax.validate import (
+    DAMAGED_ARCHIVE,
+    InputError,
+    in_range,
+    non_negative,
+    one_of,
+    positive,
+)
 
 METHODS = ("ridge", "lstsq", "procrustes", "reduced_rank", "robust")
 AUTO_FOLDS = 10
@@ -185,7 +191,7 @@ class LinearMap:
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 stored = {name: file[name] for name in names}
-        except (OSError, EOFError, LookupError, ValueError, TypeError, *DAMAGED) as error:
+        except (OSError, EOFError, LookupError, ValueError, TypeError, *DAMAGED_ARCHIVE) as error:
             raise InputError(f"{path} is not a saved map: {error}") from error
         arrays = {name: value for name, value in stored.items() if value.ndim}
         plain = {name: value.item() for name, value in stored.items() if not value.ndim}

@@ -47,11 +47,12 @@ def of_map(
 def of_spaces(a: Float64, b: Float64) -> dict[str, float]:
     """`dsc`, `nos@10`, `cka` and `cka_debiased` of two sets of latents in one space."""
     found = geometry.compare(a, b, (K,), exact=False)
+    cka, cka_debiased = similarity.cka_pair(a, b)
     return {
         "dsc": found.dsc,
         **{f"nos@{k}": 1 - share for k, share in found.overlap.items()},
-        "cka": similarity.cka(a, b),
-        "cka_debiased": similarity.cka_debiased(a, b),
+        "cka": cka,
+        "cka_debiased": cka_debiased,
     }
 
 

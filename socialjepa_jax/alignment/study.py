@@ -141,9 +141,16 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of one study, drawn once: training, measured, and the few of the latter."""
+    """The rows of one study, drawn once.
+
+    Attributes:
+      train, part: all training rows, and those of what is fitted many times.
+      test, few: the measured rows, and those of nulls, intervals and curves.
+      num_test: how many are held out.
+    """
 
     train: np.ndarray
+    part: np.ndarray
     test: np.ndarray
     few: np.ndarray
     num_test: int
@@ -151,10 +158,21 @@ class _Rows:
     @staticmethod
     def draw(groups: np.ndarray, settings: Settings) -> _Rows:
         held_N = pairing.hold_out(groups, settings.test_fraction, settings.seed)
-        held = np.flatnonzero(held_N)
+        train, held = np.flatnonzero(~held_N), np.flatnonzero(held_N)
         test = some(held, TEST_ROWS, settings.seed)
-        few = some(test, FEW_ROWS, settings.seed)
-        return _Rows(np.flatnonzero(~held_N), test, few, len(held))
+        return _Rows(
+            train=train,
+            part=some(train, TRAIN_ROWS, settings.seed),
+            test=test,
+            few=some(test, FEW_ROWS, settings.seed),
+            num_test=len(held),
+        )
+
+    def sampling(self, groups: np.ndarray, settings: Settings) -> measured.Sampling:
+        """Draws of groups among the few rows."""
+        weights = resampling.group_weights(groups[self.few], settings.resamples, settings.seed)
+        counts = [len(np.unique(groups[rows])) for rows in (self.few, self.test)]
+        return measured.Sampling(weights, float(np.sqrt(counts[0] / counts[1])))
 
 
 def run_study(
@@ -181,46 +199,34 @@ def run_study(
     check_pairs(len(x))
     group_N = np.arange(len(x)) if groups is None else groups
     rows = _Rows.draw(group_N, settings)
-    test, few = (x[rows.test], y[rows.test]), (x[rows.few], y[rows.few])
+    part, test, few = ((x[r], y[r]) for r in (rows.part, rows.test, rows.few))
     for name, z in zip("xy", test):
         check_test(name, z)
     train = files.take_rows(x, rows.train), files.take_rows(y, rows.train)
     linear_map = settings.fit(*train, groups=group_N[rows.train])
-    chosen = some(np.arange(len(rows.train)), TRAIN_ROWS, settings.seed)
-    part = train[0][chosen], train[1][chosen]
-    weights = resampling.group_weights(group_N[rows.few], settings.resamples, settings.seed)
-    sampling = measured.Sampling(weights, _shrinkage(group_N, rows))
-    options = settings.refit(linear_map)
+    sampling, options = rows.sampling(group_N, settings), settings.refit(linear_map)
     metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
     intervals, differences = measured.intervals(linear_map, few, metrics, sampling)
-    again = {"seed": settings.seed, "back": "forward", **options}
+    curve = {"seed": settings.seed, "back": "forward", **options}
     novelty = fit_novelty(part[0])
     unfitted = scores.Unfitted(linear_map.standardize_x(few[0]), linear_map.standardize_y(few[1]))
     joint, dsc_bound = _joint(linear_map, test)
-    labels = [None if a is None else (a[rows.train][chosen], a[rows.few]) for a in (groups, strata)]
+    labels = [None if a is None else (a[rows.part], a[rows.few]) for a in (groups, strata)]
     return Study(
         linear_map=linear_map,
         test_rows=rows.test,
-        probe_rows=rows.train[chosen],
+        probe_rows=rows.part,
         num_test=rows.num_test,
         few=len(rows.few),
         metrics=metrics,
         intervals=intervals,
         differences=differences,
         null=_null(part, few, labels, unfitted, options, settings),
-        references=measured.other_maps(
-            linear_map,
-            part,
-            few,
-            group_N[rows.train][chosen],
-            sampling,
-            standardize=settings.standardize,
-            seed=settings.seed,
-        ),
+        references=_references(linear_map, part, few, group_N[rows.part], sampling, settings),
         relative=measured.relative(part, few, sampling, settings.seed),
         searches=measured.searches(linear_map, test, np.isin(rows.test, rows.few), sampling),
-        budget=curves.pair_budget(part, few, **again),
-        noise=curves.pair_noise(part, few, **again),
+        budget=curves.pair_budget(part, few, **curve),
+        noise=curves.pair_noise(part, few, **curve),
         joint=joint,
         dsc_bound=dsc_bound if len(rows.test) > geometry.EXACT else 0.0,
         row_errors=measured.squared_errors(linear_map, test) / y.shape[1],
@@ -251,10 +257,18 @@ def check_test(name: str, z: np.ndarray) -> None:
         raise InputError(f"{name}: the {len(z)} held-out rows are all alike")
 
 
-def _shrinkage(groups: np.ndarray, rows: _Rows) -> float:
-    """Square root of the share of measured groups that are among the few rows."""
-    counts = [len(np.unique(groups[part])) for part in (rows.few, rows.test)]
-    return float(np.sqrt(counts[0] / counts[1]))
+def _references(
+    linear_map: LinearMap,
+    part: Pair,
+    few: Pair,
+    groups: np.ndarray,
+    sampling: measured.Sampling,
+    settings: Settings,
+) -> dict[str, Reference]:
+    standardize, seed = settings.standardize, settings.seed
+    return measured.other_maps(
+        linear_map, part, few, groups, sampling, standardize=standardize, seed=seed
+    )
 
 
 def _null(

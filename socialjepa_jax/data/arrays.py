@@ -5,9 +5,7 @@ import dataclasses
 import itertools
 import math
 import pathlib
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import IO
 
@@ -169,9 +167,7 @@ def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]
                 raise ValueError(f"{size} bytes do not fit {dtype}{list(shape)}")
             stream.seek(0)
             return npy.read_array(stream, allow_pickle=False)
-    except (
-        OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
-    ) as error:  # fmt: skip
+    except (OSError, EOFError, ValueError, *validate.DAMAGED_ARCHIVE) as error:
         if isinstance(error, validate.InputError):
             raise
         raise validate.InputError(f"{path}: {name!r}: damaged or truncated ({error})") from error
