@@ -18,27 +18,37 @@ from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits
 
 
+def photographs(path: str, image_size: int, protocol: Protocol, splits: Splits) -> ArraysData:
+    """The file described above."""
+    return ArraysData(
+        path=path,
+        columns=(
+            ("category", "category"),
+            ("instance", "instance"),
+            ("elevation", "polar"),
+            ("azimuth", "azimuth"),
+        ),
+        images="jpeg",
+        offsets="offset",
+        label_names="category_names",
+        image_size=image_size,
+        channels=3,
+        protocol=protocol,
+        splits=splits,
+    )
+
+
 def get_config() -> ml_collections.ConfigDict:
     """The settings of toys_ijepa on photographs, in colour."""
     config = toys_ijepa.get_config()
     config.name = "ETH-80, I-JEPA, opposite half circles"
     size = config.data.image_size
     config.data = to_plain(
-        ArraysData(
-            path="data/eth80_96.npz",
-            columns=(
-                ("category", "category"),
-                ("instance", "instance"),
-                ("elevation", "polar"),
-                ("azimuth", "azimuth"),
-            ),
-            images="jpeg",
-            offsets="offset",
-            label_names="category_names",
-            image_size=size,
-            channels=3,
-            protocol=Protocol("rig", azimuths=(0, 180), sector=(0, 180)),
-            splits=Splits(test_instances=2, test_states=0.2, seed=0),
+        photographs(
+            "data/eth80_96.npz",
+            size,
+            Protocol("rig", azimuths=(0, 180), sector=(0, 180)),
+            Splits(test_instances=2, test_states=0.2, seed=0),
         )
     )
     config.objective.vit.channels = 3

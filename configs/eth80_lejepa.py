@@ -9,9 +9,21 @@ Expected: no collapse; the settings are those of toys_lejepa, in colour. No sett
 these photographs.
 """
 
+from typing import Any
+
 import ml_collections
 
 from configs import eth80_ijepa, toys_lejepa
+from socialjepa_jax.config import to_plain
+from socialjepa_jax.data.colour import Colour
+from socialjepa_jax.objectives.views import MultiCrop
+
+COLOURS = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2)
+
+
+def views(**sizes: Any) -> MultiCrop:
+    """The crops of toys_lejepa in colour; a mirrored pose is another pose."""
+    return toys_lejepa.views(COLOURS, flip=False, **sizes)
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -20,9 +32,5 @@ def get_config() -> ml_collections.ConfigDict:
     config.name = "ETH-80, LeJEPA, opposite half circles"
     config.data = photographs.data
     config.objective.encoder.channels = 3
-    for name in ("view_a", "view_b", "local"):
-        view = config.objective.views[name]
-        view.flip = False  # a mirrored pose is another pose
-        view.colours.jitter = (0.4, 0.4, 0.4, 0.1)
-        view.colours.grey = 0.2
+    config.objective.views = to_plain(views())
     return config

@@ -19,20 +19,28 @@ from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.objectives.views import MultiCrop
 
+GREY = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
+
+
+def views(
+    colours: Colour, *, flip: bool, large: int = 2, small: int = 6, local_size: int = 24
+) -> MultiCrop:
+    """Crops of 40-100 % of a picture and, of `local_size` pixels, of 10-40 %."""
+    whole = Augment(crop_scale=(0.4, 1.0), flip=flip, colours=colours)
+    part = Augment(crop_scale=(0.1, 0.4), flip=flip, colours=colours)
+    return MultiCrop(large, small, local_size, view_a=whole, view_b=whole, local=part)
+
 
 def get_config() -> ml_collections.ConfigDict:
     """The data, encoder and schedule of toys_ijepa."""
     config = toys_ijepa.get_config()
     config.name = "Toys, LeJEPA, 0 against 160 degrees"
-    colours = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
-    large = Augment(crop_scale=(0.4, 1.0), flip=True, colours=colours)
-    small = Augment(crop_scale=(0.1, 0.4), flip=True, colours=colours)
     objective = LeJepa(
         encoder=ViTConfig(**config.objective.vit),
         projector_layers=3,
         projector_width=256,
         projector_dim=32,
-        views=MultiCrop(local_size=24, view_a=large, view_b=large, local=small),
+        views=views(GREY, flip=True),
     )
     config.objective = to_plain(objective)
     config.augment = to_plain(Augment())

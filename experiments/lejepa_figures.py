@@ -32,22 +32,8 @@ def line_panels(
     figure = Figure(figsize=(4.0 * columns, 2.7 * rows + 0.5), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, panels):
-        for curve in panel.curves:
-            axes.plot(
-                curve.x,
-                curve.y,
-                label=curve.label or "_",
-                color=curve.color,
-                linestyle=curve.dash,
-                marker=curve.marker,
-            )
+        figures.draw_curves(axes, panel.curves, log_x=log_x, log_y=log_y)
         axes.set(title=panel.title, xlabel=x_label, ylabel=y_label)
-        if log_x:
-            axes.set_xscale("log")
-            style.plain_log(axes.xaxis)
-        if log_y:
-            axes.set_yscale("log")
-            style.plain_log(axes.yaxis)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     style.legend_below(figure, 4)

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from configs import eth80_ijepa, eth80_lejepa, toys_lejepa
 from experiments.findings import Rows
 from socialjepa_jax import agents, collaboration, sharding
 from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.base import Protocol, Splits, ViewDataset
-from socialjepa_jax.data.colour import Colour
 from socialjepa_jax.data.resident import channel_statistics
 from socialjepa_jax.data.toys import ToysData
 from socialjepa_jax.models.vit import ViTConfig
@@ -81,36 +81,23 @@ def world(budget: Budget, out: pathlib.Path, eth80: str | None) -> ViewDataset:
             splits=Splits(test_instances=max(1, budget.instances // 4)),
         )
     else:
-        config = ArraysData(
-            path=eth80,
-            columns=(
-                ("category", "category"),
-                ("instance", "instance"),
-                ("elevation", "polar"),
-                ("azimuth", "azimuth"),
-            ),
-            images="jpeg",
-            offsets="offset",
-            label_names="category_names",
-            image_size=budget.image_size,
-            channels=3,
-            protocol=Protocol("rig", azimuths=(0,), sector=(0, 360)),
-            splits=Splits(test_instances=2),
+        protocol = Protocol("rig", azimuths=(0,), sector=(0, 360))
+        config = eth80_ijepa.photographs(
+            eth80, budget.image_size, protocol, Splits(test_instances=2)
         )
     return config.load(out / "cache")
 
 
 def views(budget: Budget, channels: int, large: int = 2, small: int | None = None) -> MultiCrop:
     """Crops and colours of `configs/toys_lejepa.py` or, in colour, of `configs/eth80_lejepa.py`."""
+    sizes = {
+        "large": large,
+        "small": budget.local_views if small is None else small,
+        "local_size": budget.local_size,
+    }
     if channels == 1:
-        colours = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
-    else:
-        colours = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2)
-    flip = channels == 1  # on ETH-80 a mirrored pose is another pose
-    whole = Augment(crop_scale=(0.4, 1.0), flip=flip, colours=colours)
-    part = Augment(crop_scale=(0.1, 0.4), flip=flip, colours=colours)
-    count = budget.local_views if small is None else small
-    return MultiCrop(large, count, budget.local_size, view_a=whole, view_b=whole, local=part)
+        return toys_lejepa.views(toys_lejepa.GREY, flip=True, **sizes)
+    return eth80_lejepa.views(**sizes)
 
 
 def learner(budget: Budget, channels: int, **changes: Any) -> LeJepa:
@@ -202,7 +189,7 @@ def _trainer(objective: LeJepa, num_agents: int, budget: Budget, learning_rate: 
         batch_size=budget.batch_size,
         steps_per_call=budget.steps // 2,
         mesh=sharding.make_mesh(num_agents, budget.batch_size, jax.devices()),
-        agent_map="map" if jax.default_backend() == "cpu" else "vmap",
+        agent_map=agents.choose_agent_map("auto"),
     )
 
 
@@ -219,13 +206,7 @@ def encode(
     trainer: Trainer, state: AgentState, data: agents.AgentData, dataset: ViewDataset
 ) -> np.ndarray:
     """Latents of all states: f32[A, N, D]."""
-    count, batch = dataset.num_states, 256
-    parts = []
-    for start in range(0, count, batch):
-        rows = np.minimum(np.arange(start, start + batch), count - 1).astype(np.int32)
-        tiled = jnp.asarray(np.tile(rows, (len(state.step), 1)))
-        parts.append(jax.device_get(trainer.encode(state, data, tiled)))
-    return np.concatenate(parts, axis=1)[:, :count]
+    return agents.encode_in_batches(trainer.encode, state, data, dataset.num_states, 256)
 
 
 def probes(dataset: ViewDataset, latents_ND: np.ndarray) -> dict[str, float]:

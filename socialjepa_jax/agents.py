@@ -22,7 +22,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import sharding
+from socialjepa_jax import sharding, validate
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.resident import batch_rows, gather, normalize
 from socialjepa_jax.objectives.base import HParams, Metrics, Objective
@@ -86,6 +86,14 @@ class AgentData:
 def agent_key(seed: jax.Array, stream: int) -> jax.Array:
     """The key of one named random stream of the agent with this seed."""
     return jax.random.fold_in(jax.random.key(seed), stream)
+
+
+def choose_agent_map(name: str) -> str:
+    """ "auto" is "map" on CPUs, where one agent after the other is faster, and "vmap" elsewhere."""
+    validate.one_of(("auto", "vmap", "map"), agent_map=name)
+    if name != "auto":
+        return name
+    return "map" if jax.default_backend() == "cpu" else "vmap"
 
 
 @dataclass(frozen=True)
@@ -267,3 +275,32 @@ def place(
         mean=put(np.stack([mean for mean, _ in pixel]).astype(np.float32)),
         std=put(np.stack([std for _, std in pixel]).astype(np.float32)),
     )
+
+
+def encode_in_batches(
+    encode: Callable[..., Any],
+    state: AgentState,
+    data: AgentData,
+    num_states: int,
+    batch: int,
+    check: Callable[[], None] = lambda: None,
+) -> Any:
+    """Encodes all states with all agents, in batches of one shape.
+
+    Args:
+        encode: `Trainer.encode` or `Trainer.encode_all`.
+        state, data: of the agents.
+        num_states: states N that the agents see.
+        batch: states at once.
+        check: called between batches.
+
+    Returns:
+        What `encode` returns, on the host, with all states in the place of a batch.
+    """
+    parts = []
+    for start in range(0, num_states, batch):
+        rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
+        tiled = jnp.asarray(np.tile(rows, (len(state.step), 1)))
+        parts.append(jax.device_get(encode(state, data, tiled)))
+        check()
+    return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)

@@ -21,7 +21,6 @@ from socialjepa_jax.validate import InputError
 def make_trainer(experiment: Experiment) -> Trainer:
     """Builds the compiled program of an experiment for the devices at hand."""
     run = experiment.run
-    on_cpu = jax.default_backend() == "cpu"
     return Trainer(
         objective=experiment.objective,
         optimizer=experiment.optim,
@@ -30,7 +29,7 @@ def make_trainer(experiment: Experiment) -> Trainer:
         batch_size=run.batch_size,
         steps_per_call=run.steps_per_call,
         mesh=sharding.make_mesh(len(experiment.agents.seeds), run.batch_size, jax.devices()),
-        agent_map=("map" if on_cpu else "vmap") if run.agent_map == "auto" else run.agent_map,
+        agent_map=agents_lib.choose_agent_map(run.agent_map),
         max_skips=experiment.monitors.max_skips,
     )
 
@@ -77,14 +76,8 @@ def encode_states(
         The latents f32[A, N, D]; with `everything` a dict of every named latent.
     """
     encode = trainer.encode_all if everything else trainer.encode
-    batch, num_agents = experiment.run.encode_batch, len(experiment.agents.seeds)
-    parts = []
-    for start in range(0, num_states, batch):
-        rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
-        tiled = jnp.asarray(np.tile(rows, (num_agents, 1)))
-        parts.append(jax.device_get(encode(state, data, tiled)))
-        check()
-    return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)
+    batch = experiment.run.encode_batch
+    return agents_lib.encode_in_batches(encode, state, data, num_states, batch, check)
 
 
 def same_init(hparams: HParams) -> HParams:

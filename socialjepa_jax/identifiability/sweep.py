@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from socialjepa_jax import sharding, validate
-from socialjepa_jax.agents import AgentState, Trainer, agent_key
+from socialjepa_jax.agents import AgentState, Trainer, agent_key, choose_agent_map
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.latents import LatentWorld, WorldParams
 from socialjepa_jax.identifiability import metrics
@@ -109,13 +109,10 @@ def make_trainer(
         steps: updates of each run; a multiple of `steps_per_call`.
         batch_size: pairs a step and agent.
         steps_per_call: steps in one compiled call.
-        agent_map: "auto" | "vmap" | "map"; "auto" is "map" on CPUs, where one run after the other
-            is faster, and "vmap" on accelerators.
+        agent_map: "auto" | "vmap" | "map", see `agents.choose_agent_map`.
         devices: to use; default all.
     """
-    validate.one_of(("auto", "vmap", "map"), agent_map=agent_map)
     validate.divides(steps_per_call, steps=steps)
-    on_cpu = jax.default_backend() == "cpu"
     return WorldTrainer(
         objective=objective,
         optimizer=optimizer,
@@ -124,7 +121,7 @@ def make_trainer(
         batch_size=batch_size,
         steps_per_call=steps_per_call,
         mesh=sharding.make_mesh(num_agents, batch_size, devices or jax.devices()),
-        agent_map=("map" if on_cpu else "vmap") if agent_map == "auto" else agent_map,
+        agent_map=choose_agent_map(agent_map),
         world=world,
     )
 

@@ -62,6 +62,28 @@ class Tile:
     note: str = ""
 
 
+def draw_curves(
+    axes: Axes, curves: Sequence[Line], *, log_x: bool = False, log_y: bool = False
+) -> None:
+    """Curves in one panel; one without a label stays out of the legend."""
+    for curve in curves:
+        axes.plot(
+            curve.x,
+            curve.y,
+            label=curve.label or "_",
+            color=curve.color,
+            linestyle=curve.dash,
+            marker=curve.marker,
+            linewidth=curve.width,
+        )
+    if log_x:
+        axes.set_xscale("log")
+        style.plain_log(axes.xaxis)
+    if log_y:
+        axes.set_yscale("log")
+        style.plain_log(axes.yaxis)
+
+
 def _levels(axes: Axes, levels: Sequence[Level]) -> None:
     for level in levels:
         if np.isfinite(level.value):
@@ -102,23 +124,8 @@ def lines(
     """
     figure, axes = style.new_axes(height=height, title=title, xlabel=x_label, ylabel=y_label)
     _levels(axes, levels)
-    for curve in curves:
-        axes.plot(
-            curve.x,
-            curve.y,
-            label=curve.label or "_",
-            color=curve.color,
-            linestyle=curve.dash,
-            marker=curve.marker,
-            linewidth=curve.width,
-        )
     axes.locator_params(axis="x", nbins=6)
-    if log_x:
-        axes.set_xscale("log")
-        style.plain_log(axes.xaxis)
-    if log_y:
-        axes.set_yscale("log")
-        style.plain_log(axes.yaxis)
+    draw_curves(axes, curves, log_x=log_x, log_y=log_y)
     if len(x_ticks):
         axes.set_xticks(x_ticks, [f"{tick:g}" for tick in x_ticks])
         axes.minorticks_off()
