@@ -15,14 +15,11 @@ from collections.abc import Callable
 from functools import partial
 
 import jax
-from absl import app, flags, logging
+from absl import flags, logging
 
 from experiments import reliability_checks as checks
 from experiments.reliability_checks import Lab, Seen
-
-_QUICK = flags.DEFINE_bool("quick", False, "The short form (the default).")
-_FULL = flags.DEFINE_bool("full", False, "Five times as many kills and flips.")
-_ONLY = flags.DEFINE_list("only", [], "Names of checks; default all.")
+from socialjepa_jax import launch, validate
 
 
 def table(factor: int) -> dict[str, tuple[str, Callable[[Lab], Seen]]]:
@@ -49,6 +46,8 @@ def run(names: list[str], factor: int, folder: pathlib.Path) -> int:
     """Runs checks, prints the table and returns how many failed."""
     os.environ["SOCIALJEPA_LAB"] = str(folder)  # by which `leftovers` knows the children
     lab, failed, rows = Lab(folder), 0, table(factor)
+    for name in names:
+        validate.one_of(tuple(rows), only=name)
     for name in names or rows:
         target, check = rows[name]
         start = time.monotonic()
@@ -64,17 +63,25 @@ def run(names: list[str], factor: int, folder: pathlib.Path) -> int:
     return failed
 
 
-def main(argv: list[str]) -> None:
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_bool("quick", False, "The short form (the default).")
+    flags.DEFINE_bool("full", False, "Five times as many kills and flips.")
+    flags.DEFINE_list("only", [], "Names of checks; default all.")
+
+
+def main() -> None:
     """Runs the chosen checks in a temporary folder."""
-    del argv
-    if _QUICK.value and _FULL.value:
-        raise app.UsageError("--quick or --full, not both")
+    given = flags.FLAGS
+    if given.quick and given.full:
+        raise validate.InputError("--quick or --full, not both")
     logging.set_verbosity(logging.FATAL)  # what is refused and set aside is reported by the table
     jax.config.update("jax_platforms", "cpu")
     with tempfile.TemporaryDirectory(prefix="reliability_") as folder:
-        failed = run(_ONLY.value, 5 if _FULL.value else 1, pathlib.Path(folder))
+        failed = run(given.only, 5 if given.full else 1, pathlib.Path(folder))
     sys.exit(bool(failed))
 
 
 if __name__ == "__main__":
-    app.run(main)
+    define_flags()
+    launch.run(main)

@@ -10,13 +10,12 @@ published settings, as far as they are stated.
 
 import importlib
 import pathlib
-import sys
 import time
 
-from absl import app, flags, logging
+from absl import flags, logging
 
 from experiments import findings
-from socialjepa_jax import loop
+from socialjepa_jax import launch, loop
 from socialjepa_jax.report import html
 from socialjepa_jax.validate import InputError
 
@@ -50,13 +49,6 @@ NAMES = (
 
 PICTURED = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
 """Those that train on pictures, and so can do it on photographs too."""
-
-_ONLY = flags.DEFINE_list("only", [], "Experiments to run; all without it.")
-_SCALE = flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
-_OUT = flags.DEFINE_string("out", None, "Folder of the results.", required=True)
-_ETH80 = flags.DEFINE_string(
-    "eth80", None, f"File of ETH-80, to train {', '.join(PICTURED)} on photographs, not on toys."
-)
 
 
 def reproduce(
@@ -105,17 +97,22 @@ def write_page(out: pathlib.Path) -> pathlib.Path:
     return page
 
 
-def main(argv: list[str]) -> None:
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_list("only", [], "Experiments to run; all without it.")
+    flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
+    flags.DEFINE_string("out", None, "Folder of the results.", required=True)
+    flags.DEFINE_string(
+        "eth80", None, f"File of ETH-80: {', '.join(PICTURED)} on photographs, not on toys."
+    )
+
+
+def main() -> None:
     """Command line."""
-    del argv
-    try:
-        out = pathlib.Path(_OUT.value).resolve()
-        page = reproduce(_ONLY.value, _SCALE.value, out, _ETH80.value)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    print(page)
+    given = flags.FLAGS
+    print(reproduce(given.only, given.scale, pathlib.Path(given.out).resolve(), given.eth80))
 
 
 if __name__ == "__main__":
-    app.run(main)
+    define_flags()
+    launch.run(main)

@@ -21,14 +21,10 @@ import numpy as np
 from absl import flags
 
 from configs import toys_ijepa
-from socialjepa_jax import alignment, controls, evaluation, launch, loop
+from socialjepa_jax import alignment, controls, evaluation, launch, loop, validate
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
-
-_OUT = flags.DEFINE_string("out", None, "Folder of the lines and of rendered pictures.")
-_ONLY = flags.DEFINE_list("only", None, "Variants to run; all by default.")
-_SEED = flags.DEFINE_integer("seed", 0, "Repetition.")
 
 CHOOSING_SEED = 100  # of the toy world; the honest table reports another
 Config = ml_collections.ConfigDict
@@ -152,17 +148,27 @@ def _r2_of_all(
     return found
 
 
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_string("out", None, "Folder of lines and rendered pictures.", required=True)
+    flags.DEFINE_list("only", [], "Variants to run; all by default.")
+    flags.DEFINE_integer("seed", 0, "Repetition.", lower_bound=0)
+
+
 def main() -> None:
     """Runs the variants that are not in the folder yet."""
-    out = pathlib.Path(_OUT.value).resolve()
+    given = flags.FLAGS
+    out = pathlib.Path(given.out).resolve()
+    for name in given.only:
+        validate.one_of(tuple(VARIANTS), only=name)
     out.mkdir(parents=True, exist_ok=True)
-    for name in _ONLY.value or VARIANTS:
-        path = out / f"{name}_seed{_SEED.value}.json"
+    for name in given.only or VARIANTS:
+        path = out / f"{name}_seed{given.seed}.json"
         if path.exists():
             continue
         config = base()
         VARIANTS[name](config)
-        config.seed = CHOOSING_SEED + _SEED.value
+        config.seed = CHOOSING_SEED + given.seed
         lines = [{"variant": name, **line} for line in measure(config, out / "cache")]
         path.write_text(json.dumps(lines, indent=1))
         for line in lines:
@@ -172,5 +178,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.mark_flag_as_required("out")
+    define_flags()
     launch.run(main)
