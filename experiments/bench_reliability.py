@@ -18,6 +18,7 @@ import jax
 from absl import flags, logging
 
 from experiments import reliability_checks as checks
+from experiments import reliability_states as states
 from experiments.reliability_checks import Lab, Seen
 from socialjepa_jax import launch, validate
 
@@ -27,14 +28,14 @@ def table(factor: int) -> dict[str, tuple[str, Callable[[Lab], Seen]]]:
     many = factor
     return {
         "kills": ("bit-identical, half from a checkpoint", partial(checks.kills, count=20 * many)),
-        "mutations": ("every one noticed", checks.mutations),
+        "mutations": ("every one noticed", states.mutations),
         "signals": ("15 of 15 saved", checks.signals),
         "bit_flips": ("0 of 150 silent", partial(checks.bit_flips, count=150 * many)),
         "damaged_latest": ("10 of 10 use the one before", checks.damaged_latest),
         "refusals": ("8 of 8 before compiling", checks.refusals),
         "locked": ("refused, taken over after a kill", checks.locked),
         "full_disk": ("exit 3, others intact", checks.full_disk),
-        "skipped_batch": ("equal to the run without it", checks.skipped_batch),
+        "skipped_batch": ("equal to the run without it", states.skipped_batch),
         "stops_after_many": ("exit 3, nothing saved", checks.stops_after_many),
         "hostile_files": (">= 60, 0 executed, 0 accepted", checks.hostile_files),
         "blocking": ("< 50 ms at 64 MiB", checks.blocking),

@@ -12,51 +12,28 @@ grows; moments are satisfied with three points.
 """
 
 import pathlib
-from functools import partial
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from experiments import findings, slices_theory
 from experiments.findings import Claim, Finding, Picture, Rows
-from experiments.sigreg_runs import descend, x_distribution
-from socialjepa_jax.report import figures, style
-from socialjepa_jax.sigreg import (
-    OFFICIAL,
-    Statistic,
-    epps_pulley,
-    sample_directions,
-    sigreg,
-    univariate,
+from experiments.slices_runs import (
+    ALTERNATIVES,
+    DIM,
+    DRAWS,
+    LEVEL,
+    MATCHED,
+    SLICES,
+    TESTS,
+    level_and_power,
+    matched_moments,
+    power_by_dimension,
+    sampling_error,
+    smoothness,
 )
-
-LEVEL = 0.05
-DIM, SLICES = 4, 64  # of level and power
-SIZES = {"smoke": (20, 40), "cpu": (25, 50, 100, 200, 400, 800)}
-SIZES["gpu"] = SIZES["paper"] = (*SIZES["cpu"], 1600, 3200)
-DRAWS = {"smoke": 40, "cpu": 1000, "gpu": 10_000, "paper": 10_000}
-DIMS = {"smoke": (4,), "cpu": (2, 4, 8, 16, 32, 64)}
-DIMS["gpu"] = DIMS["paper"] = (2, 4, 8, 16, 32, 64, 128, 256)
-MATCHED = 600  # samples of the distributions on few points
-TESTS: dict[str, Statistic] = {"Epps-Pulley": epps_pulley, "VCReg": univariate.vcreg}
-
-_normal = partial(lambda dim, key, num: jax.random.normal(key, (num, dim)), DIM)
-ALTERNATIVES: dict[str, slices_theory.Sampler] = {
-    "null": _normal,
-    "mean 0.3 in one coordinate": lambda key, num: _normal(key, num).at[:, 0].add(0.3),
-    "scale 1.2": lambda key, num: 1.2 * _normal(key, num),
-    "Laplace coordinates": lambda key, num: jax.random.laplace(key, (num, DIM)) / 2**0.5,
-    "two clusters": lambda key, num: (
-        _normal(key, num)
-        .at[:, 0]
-        .set(
-            0.9 * jax.random.rademacher(key, (num,), jnp.float32)
-            + 0.19**0.5 * jax.random.normal(jax.random.fold_in(key, 1), (num,))
-        )
-    ),
-    "X in two coordinates": lambda key, num: x_distribution(key, num, DIM),
-}
+from socialjepa_jax.report import figures, style
+from socialjepa_jax.sigreg import OFFICIAL
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
@@ -80,159 +57,6 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         [*errors, *sampling, *power, *dims, *matched],
         settings={"draws": DRAWS[scale], "dimensions": DIM, "slices": SLICES},
     )
-
-
-def smoothness(scale: str) -> Rows:
-    """Theorem 5's worst case on the circle and on the sphere."""
-    settings = {2: ((1.0, 2.0, 4.0), (4, 8, 16, 32, 64)), 3: ((1.5, 2.0, 4.0), (9, 25, 64, 144))}
-    degree = {2: 160, 3: 24} if scale != "smoke" else {2: 40, 3: 14}
-    rows = []
-    for dim, (alphas, counts) in settings.items():
-        harmonics = {2: slices_theory.circle_harmonics, 3: slices_theory.sphere_harmonics}[dim]
-        for count in counts:
-            random = np.asarray(sample_directions(jax.random.key(0), dim, count), np.float64)
-            for kind, points in (
-                ("even", slices_theory.even_directions(dim, count)),
-                ("random", random),
-            ):
-                basis = harmonics(points, degree[dim])
-                rows += [
-                    {
-                        "theorem": 5,
-                        "dim": dim,
-                        "slices": count,
-                        "kind": kind,
-                        "alpha": alpha,
-                        "error": slices_theory.worst_error(*basis, alpha),
-                    }
-                    for alpha in alphas
-                ]
-    return rows
-
-
-def sampling_error(scale: str) -> Rows:
-    """Relative error of SIGReg over M directions against all of them, by sampler."""
-    repeats = 8 if scale == "smoke" else 100
-    rows = []
-    for dim in (2, 8, 64) if scale != "smoke" else (2,):
-        spread_1D = jnp.linspace(0.4, 1.6, dim)[None]
-        z_ND = spread_1D * jax.random.normal(jax.random.key(0), (500, dim))
-        reference = float(sigreg(z_ND, sample_directions(jax.random.key(1), dim, 2**15)))
-        for count in (16, 64, 256, 1024) if scale != "smoke" else (16, 64):
-            for sampler in ("gaussian", "sobol"):
-                found = _estimates(z_ND, count, sampler, repeats)
-                rows.append(
-                    {
-                        "appendix": "D",
-                        "dim": dim,
-                        "slices": count,
-                        "sampler": sampler,
-                        "error": float(np.sqrt(np.mean((found / reference - 1) ** 2))),
-                    }
-                )
-    return rows
-
-
-def _estimates(z_ND: jax.Array, count: int, sampler: str, repeats: int) -> np.ndarray:
-    def one(key: jax.Array) -> jax.Array:
-        return sigreg(z_ND, sample_directions(key, z_ND.shape[1], count, sampler=sampler))
-
-    keys = jax.random.split(jax.random.key(2), repeats)
-    return np.asarray(jax.jit(partial(jax.lax.map, one))(keys))
-
-
-def level_and_power(scale: str) -> Rows:
-    """How often the largest, and the mean, statistic exceeds its 95 % quantile under the null."""
-    rows = []
-    for name, statistic in TESTS.items():
-        for num in SIZES[scale]:
-            rows += _rejections(
-                name, statistic, num, DIM, DRAWS[scale], tuple(ALTERNATIVES.items())
-            )
-    return rows
-
-
-def power_by_dimension(scale: str) -> Rows:
-    """The X among more and more Gaussian coordinates, as many directions as before."""
-    rows, num = [], SIZES[scale][-1] // 2
-    for dim in DIMS[scale]:
-        alternatives = (
-            ("null", partial(lambda dim, key, num: jax.random.normal(key, (num, dim)), dim)),
-            ("X", partial(lambda dim, key, num: x_distribution(key, num, dim), dim)),
-        )
-        draws = max(DRAWS[scale] // 4, 20)
-        rows += _rejections("Epps-Pulley", epps_pulley, num, dim, draws, alternatives)
-    return [{**row, "by": "dimension"} for row in rows]
-
-
-def _rejections(
-    name: str,
-    statistic: Statistic,
-    num: int,
-    dim: int,
-    draws: int,
-    alternatives: tuple[tuple[str, slices_theory.Sampler], ...],
-) -> Rows:
-    """One row an alternative; the first one is the null, whose other draws set the threshold."""
-    null = alternatives[0][1]
-    found = slices_theory.simulate(
-        jax.random.key(0),
-        statistic=statistic,
-        samplers=(
-            lambda key, num: null(jax.random.fold_in(key, 7), num),
-            *(make for _, make in alternatives),
-        ),
-        num=num,
-        dim=dim,
-        num_slices=SLICES,
-        draws=draws,
-    )
-    scores = [np.asarray(by_sampler) for by_sampler in found]
-    rates = [(s[1:] > np.quantile(s[0], 1 - LEVEL)).mean(axis=1) for s in scores]
-    return [
-        {
-            "theorem": 2,
-            "test": name,
-            "alternative": alternative,
-            "samples": num,
-            "dim": dim,
-            "power": float(rates[0][k]),
-            "power_of_mean": float(rates[1][k]),
-        }
-        for k, (alternative, _) in enumerate(alternatives)
-    ]
-
-
-def matched_moments(scale: str) -> Rows:
-    """Distributions on few points that have the Gaussian's first moments, before and after descent.
-
-    Descent starts there with a little noise, so that no two samples are equal.
-    """
-    steps = 20 if scale == "smoke" else 500
-    directions = jnp.ones((1, 1))
-    rows = []
-    for nodes in (2, 3, 4, 5, 6):
-        u_N = slices_theory.sample_of(*slices_theory.few_points(nodes), MATCHED)
-        noise = 0.01 * np.random.default_rng(0).normal(size=u_N.size)
-        start_N1 = jnp.asarray(u_N + noise, jnp.float32)[:, None]
-        row = {"theorem": 3, "matched": 2 * nodes - 1}
-        for name, statistic in (
-            ("epps_pulley", epps_pulley),
-            ("moments", univariate.moments),
-            ("jarque_bera", univariate.extended_jarque_bera),
-        ):
-            row[name] = float(sigreg(start_N1, directions, statistic=statistic))
-            end_N1, _ = descend(
-                start_N1,
-                jax.random.key(0),
-                statistic=statistic,
-                steps=steps,
-                num_slices=1,
-                learning_rate=0.01,
-            )
-            row[f"epps_pulley_after_{name}"] = float(sigreg(end_N1, directions))
-        rows.append(row)
-    return rows
 
 
 def _rate(rows: Rows, dim: int, alpha: float, kind: str) -> float:
@@ -398,6 +222,15 @@ def _growth_claim() -> Claim:
     )
 
 
+def _curve(
+    rows: Rows, x: str, y: str, label: str, number: int, dash: style.Dash, **where: Any
+) -> figures.Line:
+    """One column of the rows that fit against another."""
+    some = findings.select(rows, **where)
+    columns = ([row[name] for row in some] for name in (x, y))
+    return figures.Line(label, *columns, style.agent_color(number), dash, "o")
+
+
 def _smoothness_picture(rows: Rows) -> Picture:
     curves = []
     for k, dim in enumerate((2, 3)):
@@ -405,10 +238,8 @@ def _smoothness_picture(rows: Rows) -> Picture:
             dict.fromkeys(row["alpha"] for row in findings.select(rows, dim=dim)),
             ("-", (0, (4, 2)), (0, (1, 1))),
         ):
-            some = findings.select(rows, dim=dim, alpha=alpha, kind="even")
-            x, y = ([row[c] for row in some] for c in ("slices", "error"))
-            label = f"D={dim}, alpha {alpha:g}"
-            curves.append(figures.Line(label, x, y, style.agent_color(k), dash, "o"))
+            label, where = f"D={dim}, alpha {alpha:g}", {"dim": dim, "alpha": alpha}
+            curves.append(_curve(rows, "slices", "error", label, k, dash, kind="even", **where))
     figure = figures.lines(
         curves,
         title="What M directions can miss",
@@ -428,10 +259,8 @@ def _sampling_picture(rows: Rows) -> Picture:
     curves = []
     for k, dim in enumerate(findings.distinct(rows, "dim")):
         for sampler, dash in (("gaussian", "-"), ("sobol", (0, (4, 2)))):
-            some = findings.select(rows, dim=dim, sampler=sampler)
-            x, y = ([row[c] for row in some] for c in ("slices", "error"))
-            label = f"{sampler}, D={dim}"
-            curves.append(figures.Line(label, x, y, style.agent_color(k), dash, "o"))
+            label, where = f"{sampler}, D={dim}", {"dim": dim, "sampler": sampler}
+            curves.append(_curve(rows, "slices", "error", label, k, dash, **where))
     figure = figures.lines(
         curves,
         title="Error of SIGReg over M directions",
@@ -451,10 +280,8 @@ def _power_picture(rows: Rows) -> Picture:
         for test, dash in zip(TESTS, ("-", (0, (4, 2)))):
             if test == "VCReg" and alternative not in ("null", "X in two coordinates"):
                 continue
-            some = findings.select(rows, test=test, alternative=alternative)
-            x, y = ([row[c] for row in some] for c in ("samples", "power"))
-            label = f"{alternative}, {test}"
-            curves.append(figures.Line(label, x, y, style.agent_color(k), dash, "o"))
+            label, where = f"{alternative}, {test}", {"test": test, "alternative": alternative}
+            curves.append(_curve(rows, "samples", "power", label, k, dash, **where))
     figure = figures.lines(
         curves,
         title="Level and power of the largest statistic",

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from experiments import reliability_checks as checks
+from experiments import reliability_states as states
 from experiments.reliability_checks import Lab
 
 # Orbax forgets the reads that were under way when one of a damaged checkpoint's arrays failed.
@@ -44,12 +45,12 @@ def test_bad_folders_are_refused_before_compiling(lab):
 
 @pytest.mark.nightly
 def test_every_part_of_the_state_matters(lab):
-    _assert_passes(checks.mutations(lab))
+    _assert_passes(states.mutations(lab))
 
 
 @pytest.mark.nightly
 def test_a_skipped_batch_is_as_if_it_had_not_been(lab):
-    _assert_passes(checks.skipped_batch(lab))
+    _assert_passes(states.skipped_batch(lab))
 
 
 @pytest.mark.nightly
