@@ -12,6 +12,8 @@ import time
 import numpy as np
 import pytest
 
+from tests.processes import Command
+
 ROOT = pathlib.Path(__file__).parents[1]
 TOYS = "--config=configs/toys_ijepa.py"
 STEPS = 40  # enough that a kill after the second save is a kill on the way
@@ -27,23 +29,19 @@ SMALL = [
 
 
 def start(*arguments):
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # compilation is most of the time
-    command = [sys.executable, "-m", "socialjepa_jax.train", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return Command("socialjepa_jax.train", *arguments, folder=ROOT)
 
 
 def launch(*arguments):
-    process = start(*arguments)
-    stdout, stderr = process.communicate(timeout=600)
-    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+    return start(*arguments).end()
+
+
+def launch_for_real(*arguments):
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # compilation is most of the time
+    command = [sys.executable, "-m", "socialjepa_jax.train", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 def saved_steps(workdir):
@@ -52,16 +50,16 @@ def saved_steps(workdir):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """An uninterrupted run: (process, workdir)."""
+    """An uninterrupted run: ((exit code, stdout, stderr), workdir)."""
     workdir = tmp_path_factory.mktemp("runs") / "straight"
-    return launch(TOYS, f"--workdir={workdir}", *SMALL), workdir
+    return launch_for_real(TOYS, f"--workdir={workdir}", *SMALL), workdir
 
 
 def test_a_run_ends_with_a_report(run):
-    done, workdir = run
-    assert done.returncode == 0, done.stderr
-    assert f"Report: {workdir / 'report.html'}" in done.stdout
-    assert f"step {STEPS}/{STEPS}" in done.stderr and "orbax" not in done.stderr.lower()
+    (code, stdout, stderr), workdir = run
+    assert code == 0, stderr
+    assert f"Report: {workdir / 'report.html'}" in stdout
+    assert f"step {STEPS}/{STEPS}" in stderr and "orbax" not in stderr.lower()
     rows = json.loads((workdir / "alignment.json").read_text())["rows"]
     assert {row["row"] for row in rows} >= {"trained", "untrained", "pixel_pca"}
 
@@ -71,17 +69,17 @@ def end_on_the_way(workdir, number):
     process = start(TOYS, f"--workdir={workdir}", *SMALL)
     deadline = time.monotonic() + 300
     while not saved_steps(workdir) & set(range(2, STEPS)) and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()[1]
+        assert process.is_running(), process.end()
         time.sleep(0.02)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=300)
+    code, _, stderr = process.end()
     assert not (workdir / "alignment.json").exists()  # it did end on the way
-    return process.returncode, stderr
+    return code, stderr
 
 
 def assert_goes_on_to_the_same_end(workdir, straight):
-    done = launch(TOYS, f"--workdir={workdir}", *SMALL)
-    assert done.returncode == 0 and "Resuming at step" in done.stderr, done.stderr
+    code, _, stderr = launch(TOYS, f"--workdir={workdir}", *SMALL)
+    assert code == 0 and "Resuming at step" in stderr, stderr
     for k in range(3):
         name = f"latents/agent_{k}.npz"
         with np.load(straight / name) as expected, np.load(workdir / name) as found:
@@ -152,14 +150,14 @@ def misspelt(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path):
-    done = launch(*[argument.replace("{tmp}", str(tmp_path)) for argument in arguments])
-    assert done.returncode == 2, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1 and message in lines[0], done.stderr
-    assert "Traceback" not in done.stderr
+    code, _, stderr = launch(*[word.replace("{tmp}", str(tmp_path)) for word in arguments])
+    assert code == 2, stderr
+    lines = [line for line in stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1 and message in lines[0], stderr
+    assert "Traceback" not in stderr
 
 
 def test_a_misspelt_key_in_a_config_file_is_named(misspelt):
-    done = launch(f"--config={misspelt}", "--workdir=w")
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "lerning_rate" in done.stderr
+    code, _, stderr = launch(f"--config={misspelt}", "--workdir=w")
+    assert code == 2 and "Traceback" not in stderr
+    assert "lerning_rate" in stderr

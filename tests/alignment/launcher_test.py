@@ -2,10 +2,6 @@
 
 import csv
 import json
-import os
-import pathlib
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -17,8 +13,8 @@ from safetensors.numpy import save_file
 
 from socialjepa_jax import align, alignment
 from socialjepa_jax.validate import InputError
+from tests.processes import Command
 
-ROOT = pathlib.Path(__file__).parents[2]
 ROWS = 90
 QUICK = ["--permutations=2", "--resamples=40", "--noumap"]
 
@@ -260,10 +256,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(run, bad, folder):
 
 
 def in_a_process(folder, *arguments):
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "socialjepa_jax.align", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+    return Command("socialjepa_jax.align", *arguments, folder=folder).end()
 
 
 def test_the_command_itself(folder, bad, tmp_path):
