@@ -26,8 +26,9 @@ class Claim:
         paper: the printed number, or the statement.
         ours: the measured number.
         agrees: the verdict.
-        note: one sentence that says agrees or differs, and why.
+        note: what was found, as the end of a sentence that begins with the verdict.
         std: spread of `ours` over seeds, if there are several.
+        because: why it differs; said only where it does.
     """
 
     id: str
@@ -36,6 +37,20 @@ class Claim:
     agrees: bool
     note: str
     std: float | None = None
+    because: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """What a file says of it; the note is one sentence that begins with the verdict."""
+        words = [self.note.removesuffix("."), *[self.because] * bool(self.because)]
+        found = self.note if self.agrees or not self.because else f"{'; '.join(words)}."
+        return {
+            "id": self.id,
+            "paper": self.paper,
+            "ours": self.ours,
+            "agrees": self.agrees,
+            "note": f"{'agrees' if self.agrees else 'differs'}: {found}",
+            "std": self.std,
+        }
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> None:
             "scale": scale,
             "environment": loop.versions(),
             "settings": dict(finding.settings),
-            "claims": [asdict(claim) for claim in finding.claims],
+            "claims": [claim.plain() for claim in finding.claims],
             "pictures": pictures,
             "tables": [asdict(table) for table in finding.tables],
             "rows": finding.rows,

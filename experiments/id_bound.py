@@ -67,13 +67,14 @@ def _claims(rows: list, error: np.ndarray) -> list[Claim]:
     holds = bool((score > limit).all())
     rank = {p: stats.spearmanr([r[p] for r in rows], error)[0] for p in ("epsilon", "delta")}
     stronger = bool(rank["delta"] > rank["epsilon"])
+    larger = float(np.mean([r["epsilon"] > r["delta"] for r in rows]))
     return [
         Claim(
             "bound/smallest score",
             "no run above the bound (two outliers in the paper)",
             float(score.min()),
             holds,
-            f"{'agrees' if holds else 'differs'}: {below} of {len(rows)} runs lie above the "
+            f"{below} of {len(rows)} runs lie above the "
             f"estimated bound; the worst by {score.min():.1f} standard errors "
             f"({limit:.1f} is what that many runs may show by chance). A collapsed encoder has "
             "error and bound equal.",
@@ -83,7 +84,9 @@ def _claims(rows: list, error: np.ndarray) -> list[Claim]:
             "delta predicts the error much better than epsilon",
             float(rank["delta"]),
             stronger,
-            f"{'agrees' if stronger else 'differs'}: rank correlation with the error is "
+            f"rank correlation with the error is "
             f"{rank['delta']:.2f} for delta and {rank['epsilon']:.2f} for epsilon.",
+            because=f"epsilon exceeds delta in {larger:.0%} of these runs, whose lambdas span six "
+            "decades: small ones leave the covariance far from the identity",
         ),
     ]

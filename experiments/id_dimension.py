@@ -88,8 +88,7 @@ def _claims(rows: findings.Rows) -> list[Claim]:
                 predicted,
                 ours,
                 good,
-                f"{'agrees' if good else 'differs'}: theory, from the operator's spectrum, says "
-                f"{predicted:.3f}.",
+                f"theory, from the operator's spectrum, says {predicted:.3f}.",
                 findings.spread(rows, "r2_hz", **where),
             )
         )

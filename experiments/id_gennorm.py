@@ -132,8 +132,7 @@ def _claims(rows: findings.Rows) -> list[Claim]:
                         "R² peaks at alpha = 2",
                         peak,
                         good,
-                        f"{'agrees' if good else 'differs'}: R² {max(values):.4f} at alpha "
-                        f"{peak:g}, {gauss:.4f} at 2.",
+                        f"R² {max(values):.4f} at alpha {peak:g}, {gauss:.4f} at 2.",
                     )
                 )
     return claims

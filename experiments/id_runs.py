@@ -201,6 +201,15 @@ def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[np.ndarray], np.
     )
 
 
+def by_loss(rows: Rows) -> str:
+    """What optimisation has to do with it, where runs differ in nothing but the seed."""
+    best, *_, worst = sorted(rows * 2, key=lambda row: row["loss"])
+    return (
+        f"training stops in different places, R² {best['r2_hz']:.4f} at a loss of "
+        f"{best['loss']:.4f} and {worst['r2_hz']:.4f} at {worst['loss']:.4f}"
+    )
+
+
 def settings(budget: Budget, **more: Any) -> dict[str, Any]:
     """What a caption says about how the runs were made."""
     return {"preset": "code", **asdict(budget), **more}

@@ -286,7 +286,7 @@ def _no_collapse(rows: Rows, probe: str) -> Claim:
         "none of the choices lead to a catastrophic collapse",
         worst[probe],
         good,
-        f"{_verdict(good)}: {PROBES[probe]}; table {worst['table']}; untrained {untrained:.3f}, "
+        f"{PROBES[probe]}; table {worst['table']}; untrained {untrained:.3f}, "
         f"mean of all {findings.mean(rows, probe):.3f}, least rank of a latent "
         f"{min(row['latent_rank'] for row in rows):.1f}.",
     )
@@ -306,14 +306,10 @@ def _contrast_claim(contrast: Contrast, better: Rows, worse: Rows, probe: str) -
         contrast.paper,
         gap,
         same,
-        f"{_verdict(same)} in sign{', within the spread of seeds' if unclear else ''}: "
+        f"in sign{', within the spread of seeds' if unclear else ''}, "
         f"{findings.mean(better, probe):.3f} against {findings.mean(worse, probe):.3f}.",
         noise,
     )
-
-
-def _verdict(good: bool) -> str:
-    return "agrees" if good else "differs"
 
 
 def _settings_of(rows: Rows, table: str) -> list[dict[str, Any]]:

@@ -66,10 +66,6 @@ def _curve(rows: Rows, probe: str, count: int) -> dict[float, float]:
     }
 
 
-def _verdict(good: bool) -> str:
-    return "agrees" if good else "differs"
-
-
 def _claims(rows: Rows, probe: str) -> list[Claim]:
     counts = findings.distinct(rows, "views")
     curves = {count: _curve(rows, probe, count) for count in counts}
@@ -105,8 +101,7 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             0.027,
             drop,
             drop < 0.05,
-            f"{_verdict(drop < 0.05)}: {PROBES[probe]}; the paper's accuracies stay within 2.7 "
-            "points there.",
+            f"{PROBES[probe]}; the paper's accuracies stay within 2.7 points there.",
             noise,
         ),
         Claim(
@@ -114,16 +109,14 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             ", ".join(f"{v} at {c} views" for c, v in printed.items()),
             ordered[-1],
             moves,
-            f"{_verdict(moves)}: best lambda is "
-            + ", ".join(f"{peaks[c]:g} at {c} views" for c in counts)
-            + ".",
+            "best lambda is " + ", ".join(f"{peaks[c]:g} at {c} views" for c in counts) + ".",
         ),
         Claim(
             f"{probe}/what lambda {default:g} loses to the best, {counts[-1]} views",
             "lambda 0.05 is a robust default",
             short,
             short < 0.02,
-            f"{_verdict(short < 0.02)}: the best is {max(most.values()):.3f}.",
+            f"the best is {max(most.values()):.3f}.",
             noise,
         ),
         Claim(
@@ -131,8 +124,7 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             0.0083,
             gain,
             gain > 0,
-            f"{_verdict(gain > 0)}: "
-            + ", ".join(f"{max(curves[c].values()):.3f} at {c} views" for c in counts)
+            ", ".join(f"{max(curves[c].values()):.3f} at {c} views" for c in counts)
             + f"; untrained {findings.mean(rows, f'{probe}_untrained'):.3f}.",
             noise,
         ),

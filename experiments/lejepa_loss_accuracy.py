@@ -99,7 +99,7 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             paper.SPEARMAN_PLAIN,
             plain,
             low,
-            f"{_verdict(low)}: {PROBES[probe]}, {len(rows)} runs.",
+            f"{PROBES[probe]}, {len(rows)} runs.",
             _spread(rows, probe, 0.0),
         ),
         Claim(
@@ -107,7 +107,7 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             paper.SPEARMAN_SCALED,
             scaled,
             high,
-            f"{_verdict(high)}: of the loss over lambda^{paper.BEST_ALPHA}.",
+            f"of the loss over lambda^{paper.BEST_ALPHA}.",
             _spread(rows, probe, paper.BEST_ALPHA),
         ),
         Claim(
@@ -115,15 +115,14 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             paper.BEST_ALPHA,
             float(ALPHAS[best]),
             helps,
-            f"{_verdict(helps)}: the correlation is {curve[best]:.2f} there, {curve[-1]:.2f} at "
-            "alpha 1.",
+            f"the correlation is {curve[best]:.2f} there, {curve[-1]:.2f} at alpha 1.",
         ),
         Claim(
             f"{probe}/Spearman within one lambda",
             "a lower training loss reliably indicates a better downstream performance",
             alike,
             alike > 0.5,
-            f"{_verdict(alike > 0.5)}: mean over {len(within)} lambdas, where scaling changes "
+            f"mean over {len(within)} lambdas, where scaling changes "
             f"nothing and only rate and seed differ; from {min(within):.2f} to {max(within):.2f}.",
             float(np.std(within)),
         ),
@@ -132,7 +131,7 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             "accuracy grows towards low SIGReg and low prediction loss",
             max(prediction, penalty),
             trend,
-            f"{_verdict(trend)}: slope of the accuracy's rank on the rank of the prediction "
+            f"slope of the accuracy's rank on the rank of the prediction "
             f"loss {prediction:.2f}, on that of SIGReg {penalty:.2f}, each at a fixed other.",
         ),
     ]
@@ -145,10 +144,6 @@ def _slopes(rows: Rows, probe: str) -> tuple[float, float]:
     ranks -= ranks.mean(axis=0, keepdims=True)
     slopes, *_ = np.linalg.lstsq(ranks[:, :2], ranks[:, 2], rcond=None)
     return float(slopes[0]), float(slopes[1])
-
-
-def _verdict(good: bool) -> str:
-    return "agrees" if good else "differs"
 
 
 def _curve(rows: Rows) -> Picture:

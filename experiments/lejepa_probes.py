@@ -59,10 +59,6 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     )
 
 
-def _verdict(good: bool) -> str:
-    return "agrees" if good else "differs"
-
-
 def _linear_claims(rows: Rows) -> list[Claim]:
     largest = findings.select(rows, probe="ridge", samples=SIZES[-1])
     iso, aniso = (findings.select(largest, kind=kind) for kind in VARIANCES)
@@ -84,7 +80,7 @@ def _linear_claims(rows: Rows) -> list[Claim]:
             "some task has a larger bias whenever the ridge is positive",
             ratio,
             ratio > 1,
-            f"{_verdict(ratio > 1)}: anisotropic over isotropic, over ridges of 10 and more; over "
+            f"anisotropic over isotropic, over ridges of 10 and more; over "
             f"random tasks at least {mean:.2f}. On the best task it is {other:.2f}: anisotropy "
             "helps targets that lie along it.",
         ),
@@ -93,31 +89,29 @@ def _linear_claims(rows: Rows) -> list[Claim]:
             1.0,
             cosine["isotropic"],
             cosine["isotropic"] > 0.99 > cosine["anisotropic"],
-            f"{_verdict(cosine['isotropic'] > 0.99 > cosine['anisotropic'])}: over all ridges at "
-            f"N = {SIZES[-1]}; anisotropic {cosine['anisotropic']:.3f}.",
+            f"over all ridges at N = {SIZES[-1]}; anisotropic {cosine['anisotropic']:.3f}.",
         ),
         Claim(
             "lemma 2/ratio of total variances of least squares",
             theory,
             variance,
             abs(variance / theory - 1) < 0.1,
-            f"{_verdict(abs(variance / theory - 1) < 0.1)}: the formula's ratio is {theory:.2f}.",
+            f"the formula's ratio is {theory:.2f}.",
         ),
         Claim(
             "lemma 2/ratio of excess risks of least squares",
             "variance is what isotropy minimises",
             risk,
             risk > 1.1,
-            f"{_verdict(risk > 1.1)}{'' if risk > 1.1 else ' for predictions'}: without a ridge "
-            "predictions do not depend on the scale of coordinates; the parameters that vary more "
-            "multiply coordinates that vary less.",
+            "without a ridge predictions do not depend on the scale of coordinates; the parameters "
+            "that vary more multiply coordinates that vary less.",
         ),
         Claim(
             "figure 3/ratio of the boundaries' angular spread",
             "anisotropic embeddings lead to a higher variance",
             spread,
             spread > 1,
-            f"{_verdict(spread > 1)}: {log['anisotropic']['angle_spread']:.1f} against "
+            f"{log['anisotropic']['angle_spread']:.1f} against "
             f"{log['isotropic']['angle_spread']:.1f} degrees; accuracy "
             f"{log['anisotropic']['accuracy']:.3f} against {log['isotropic']['accuracy']:.3f}.",
         ),
@@ -126,7 +120,7 @@ def _linear_claims(rows: Rows) -> list[Claim]:
             "the anisotropic version provides much lower variance",
             variance,
             variance < 1,
-            f"{_verdict(variance < 1)}: the caption contradicts lemma 2 and its own figure's "
+            "the caption contradicts lemma 2 and its own figure's "
             "purpose; its colours are probably named the wrong way round.",
         ),
     ]
@@ -144,8 +138,7 @@ def _bias_claims(rows: Rows) -> list[Claim]:
                 1.0,
                 float(np.mean([r["bias_over_leading"] for r in smooth])),
                 off < 0.1,
-                f"{_verdict(off < 0.1)}: at radius {RADII[0]:g}, smooth densities, at most "
-                f"{off:.1%} off.",
+                f"at radius {RADII[0]:g}, smooth densities, at most {off:.1%} off.",
             )
         )
         for radius in (RADII[0], RADII[-1]):
@@ -164,7 +157,7 @@ def _bias_claims(rows: Rows) -> list[Claim]:
                     "the isotropic Gaussian is the unique minimizer",
                     ratio,
                     ratio > 1,
-                    f"{_verdict(ratio > 1)}: closest is the {rival} at {ratio:.2f} times its bias"
+                    f"closest is the {rival} at {ratio:.2f} times its bias"
                     + (
                         f"; among smooth densities the {second} at {others[second] / gaussian:.2f}"
                         if rival == "uniform disk"
@@ -197,7 +190,7 @@ def _work_claims(rows: Rows) -> list[Claim]:
                 paper,
                 gains[least],
                 good,
-                f"{_verdict(good)}: isotropic less variances that fall like j^-2: {listed}."
+                f"isotropic less variances that fall like j^-2: {listed}."
                 + (
                     ""
                     if good

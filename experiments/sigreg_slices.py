@@ -78,7 +78,7 @@ def _smoothness_claims(errors: Rows, sampling: Rows) -> list[Claim]:
                 stated,
                 rate,
                 good,
-                f"{'agrees' if good else 'differs'}: the worst error falls like M^{rate:.2f} over "
+                f"the worst error falls like M^{rate:.2f} over "
                 f"evenly spread directions (M^{random:.2f} over random ones, which leave gaps).",
             )
         )
@@ -108,7 +108,7 @@ def _smoothness_claims(errors: Rows, sampling: Rows) -> list[Claim]:
                 "empirically more uniform than random samples",
                 sobol / gaussian,
                 good,
-                f"{'agrees' if good else 'differs'}: relative error of SIGReg over {largest} "
+                f"relative error of SIGReg over {largest} "
                 f"directions {sobol:.1e} against {gaussian:.1e}.",
             )
         )
@@ -126,7 +126,7 @@ def _power_claims(power: Rows, dims: Rows, draws: int) -> list[Claim]:
             LEVEL,
             worst,
             good,
-            f"{'agrees' if good else 'differs'}: the rate farthest from 5 % over "
+            f"the rate farthest from 5 % over "
             f"{len(null)} sample sizes is {worst:.3f} (3 sigma: {margin:.3f}).",
         )
     ]
@@ -143,7 +143,7 @@ def _power_claims(power: Rows, dims: Rows, draws: int) -> list[Claim]:
                 "tends to 1",
                 ours["power"],
                 good,
-                f"{'agrees' if good else 'differs'}: {ours['power']:.2f} at N = {largest} (mean "
+                f"{ours['power']:.2f} at N = {largest} (mean "
                 f"over slices instead of the maximum: {ours['power_of_mean']:.2f}; VCReg "
                 f"{blind['power']:.2f}).",
             )
@@ -157,10 +157,11 @@ def _power_claims(power: Rows, dims: Rows, draws: int) -> list[Claim]:
             "tends to 1 as directions become dense",
             last["power"],
             good,
-            f"{'agrees' if good else 'differs at finite M'}: with {SLICES} directions and N = "
+            f"with {SLICES} directions and N = "
             f"{last['samples']} the power is "
             + ", ".join(f"{row['power']:.2f} (D={row['dim']})" for row in some)
-            + "; directions cannot be dense there, and new ones in each step must do it.",
+            + ".",
+            because="directions cannot be dense there, and new ones in each step must do it",
         )
     )
     return claims
@@ -197,7 +198,7 @@ def _moment_claims(rows: Rows) -> list[Claim]:
             "moment matching creates shortcut solutions",
             kept,
             kept > 3 > freed,
-            f"{'agrees' if kept > 3 > freed else 'differs'}: Epps-Pulley is {kept:.1f} null levels "
+            f"Epps-Pulley is {kept:.1f} null levels "
             f"after descent on extended Jarque-Bera, {freed:.2f} after descent on itself.",
         ),
         _growth_claim(),
@@ -216,7 +217,7 @@ def _growth_claim() -> Claim:
         "gradients grow as O(k), their variance as O(k² m_{2(k-1)})",
         float(spread[-1] / spread[0]),
         off < 0.1,
-        f"{'agrees' if off < 0.1 else 'differs'}: root mean square of a sample's gradient is "
+        f"root mean square of a sample's gradient is "
         f"{spread[0]:.1f}, {spread[2]:.1f}, {spread[-1]:.0f} for moments 2, 4, 8, the formula to "
         f"{off:.0%}; Epps-Pulley's is at most {OFFICIAL.gradient_bound:.2f}.",
     )

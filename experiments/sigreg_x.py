@@ -192,7 +192,7 @@ def _unfold_claims(rows: findings.Rows, panels: Panels, chance: float, level: fl
                 "the X is unfolded",
                 found,
                 gone,
-                f"{_verdict(gone)}: correlation of the squares, 1 at the start; 95 % of Gaussian "
+                f"correlation of the squares, 1 at the start; 95 % of Gaussian "
                 f"samples are below {chance:.2f}.",
                 findings.spread(rows, "square_correlation", test=name, **where),
             )
@@ -205,7 +205,7 @@ def _unfold_claims(rows: findings.Rows, panels: Panels, chance: float, level: fl
             "SIGReg captures the degenerate subspace",
             blind,
             sees,
-            f"{_verdict(sees)}: VCReg cannot see an X, and leaves a correlation of {blind:.2f}"
+            f"VCReg cannot see an X, and leaves a correlation of {blind:.2f}"
             + ("." if sees else ": the noise of few new directions a step dissolves it unseen."),
         )
     )
@@ -218,16 +218,12 @@ def _unfold_claims(rows: findings.Rows, panels: Panels, chance: float, level: fl
                 "matches an isotropic Gaussian",
                 plane,
                 gaussian,
-                f"{_verdict(gaussian)}: Epps-Pulley over the plane's directions in null levels; "
+                f"Epps-Pulley over the plane's directions in null levels; "
                 f"95 % of Gaussian samples are below {level:.2f}."
                 + ("" if gaussian else " It looks Gaussian to the eye."),
             )
         )
     return claims
-
-
-def _verdict(good: bool) -> str:
-    return "agrees" if good else "differs"
 
 
 def _table(rows: findings.Rows, chance: float, level: float) -> Table:
