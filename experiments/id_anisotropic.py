@@ -103,7 +103,7 @@ def _picture(rows: findings.Rows) -> Picture:
     )
     figure = figures.lines(
         curves,
-        title="The fast latent is lost beyond twice the slow one's rate",
+        title="The fast latent, and how much faster it decays",
         x_label="decay rate of the fast latent over the slow one's",
         y_label="R² of the fast latent",
     )

@@ -27,7 +27,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         "": Picture(
             scatter(
                 {n: (bound[source == n], error[source == n]) for n in names},
-                title="Every run lies under the bound",
+                title="Recovery error against its bound",
                 x_label="bound D + (epsilon + D)²",
                 y_label="recovery error",
                 log=True,

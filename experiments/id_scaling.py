@@ -144,7 +144,7 @@ def _picture(rows: findings.Rows) -> Picture:
     )
     figure = figures.lines(
         curves,
-        title="Only InfoNCE with a fixed kernel depends on the dimension",
+        title="Recovery against the latent dimension",
         x_label="latent dimension N",
         y_label="R²(h→z)",
         log_x=True,

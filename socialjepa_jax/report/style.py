@@ -6,6 +6,7 @@ grey printing. matplotlib is used without pyplot: no global state, no display.
 
 import functools
 import io
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec
@@ -32,6 +33,7 @@ PALETTE = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 CORRECT, SAME_CATEGORY, OTHER = "#009E73", "#0072B2", "#C4C8CE"
 COLUMN_WIDTH = 4.0  # inches: half a page, or a whole telephone
+_TITLE_LETTERS = 12  # an inch
 FULL_WIDTH = 8.0
 
 _RC: Any = {  # Any: matplotlib types this as a literal of every key it knows
@@ -163,8 +165,10 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
 
 def new_axes(width: float = COLUMN_WIDTH, height: float = 3.1, **axes: Any) -> tuple[Figure, Axes]:
-    """A figure of one panel, sizes in inches; legends go outside it, below."""
+    """A figure of one panel, sizes in inches; with legends below it and long titles in lines."""
     figure = Figure(figsize=(width, height), layout="constrained")
+    if "title" in axes:  # which begins at the axes' left edge, about 0.7 inches in
+        axes["title"] = textwrap.fill(axes["title"], int((width - 0.7) * _TITLE_LETTERS))
     return figure, figure.add_subplot(**axes)
 
 

@@ -2,6 +2,7 @@ import io
 import math
 
 import numpy as np
+from matplotlib.text import Text
 from PIL import Image
 
 from socialjepa_jax.report import figures, style
@@ -37,6 +38,20 @@ def test_lines_axes():
     (axes,) = figure.axes
     assert axes.get_xscale() == "log" and axes.get_ylim()[0] == -0.5
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "5", "50"]
+
+
+def test_a_long_title_stays_within_the_figure():
+    words = "A title that is much longer than one column of the page is wide, as some are"
+    figure = figures.lines([Line("a", [0, 1], [0, 1], "#0072B2")], title=words)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    right = max(text.get_window_extent().x1 for text in axes.get_children() if _is_title(text))
+    assert right <= figure.bbox.width
+    assert axes.get_title(loc="left").split() == words.split()
+
+
+def _is_title(artist):
+    return isinstance(artist, Text) and artist.get_text().startswith("A title")
 
 
 def test_log_ticks_are_plain_numbers():
