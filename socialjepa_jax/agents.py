@@ -25,6 +25,7 @@ from jax.sharding import PartitionSpec as P
 from socialjepa_jax import sharding, validate
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.resident import batch_rows, gather, normalize
+from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams, Metrics, Objective
 from socialjepa_jax.optim import AdamW
 
@@ -238,6 +239,20 @@ class Trainer:
         images = gather(data.images, rows, data.mean, data.std)
         return self.objective.encode(state.params, state.aux, images)
 
+    @property
+    def _takes_kernels(self) -> bool:
+        """Whether attention kernels, whose types say nothing of devices, may be used.
+
+        With more than one device, unchecked types would make gradients silently wrong.
+        """
+        choices = {vit.attention for vit in vits(self.objective)} - {"xla"}
+        if self.mesh.size > 1 and choices - {"auto"}:
+            name = (choices - {"auto"}).pop()
+            raise validate.InputError(
+                f"attention={name!r} runs on one device, here are {self.mesh.size}; use 'xla'"
+            )
+        return self.mesh.size == 1 and jax.default_backend() == "gpu" and bool(choices)
+
     def _over_agents(self, one: Callable[..., Any], donate: bool) -> Callable[..., Any]:
         """Lifts a function of one agent to stacked agents on the mesh."""
         many = (
@@ -246,7 +261,11 @@ class Trainer:
             else lambda *args: jax.lax.map(lambda a: one(*a), args)
         )
         mapped = jax.shard_map(
-            many, mesh=self.mesh, in_specs=P(sharding.AGENT), out_specs=P(sharding.AGENT)
+            many,
+            mesh=self.mesh,
+            in_specs=P(sharding.AGENT),
+            out_specs=P(sharding.AGENT),
+            check_vma=not self._takes_kernels,
         )
         return jax.jit(mapped, donate_argnums=(0,) if donate else ())
 

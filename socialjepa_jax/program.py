@@ -14,13 +14,21 @@ from socialjepa_jax.agents import AgentData, AgentState, Trainer
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.models import attention
+from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams
 from socialjepa_jax.validate import InputError
 
 
 def make_trainer(experiment: Experiment) -> Trainer:
-    """Builds the compiled program of an experiment for the devices at hand."""
+    """Builds the compiled program of an experiment for the devices at hand.
+
+    Raises:
+        InputError: they cannot do what it asks for.
+    """
     run = experiment.run
+    for vit in vits(experiment.objective):
+        attention.check(vit.attention, vit.width // vit.heads, vit.dtype)
     return Trainer(
         objective=experiment.objective,
         optimizer=experiment.optim,

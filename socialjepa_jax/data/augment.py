@@ -5,6 +5,7 @@ products an image. B batch, H height, W width, C channels.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 from socialjepa_jax import validate
 from socialjepa_jax.data import colour
 
+SCOPE = "augment"  # names its operations in programs and traces
 _ATTEMPTS = 10  # at a box that fits, as torchvision's RandomResizedCrop
 
 
@@ -67,7 +69,9 @@ def augment(
     """
     _, height, width, _ = images_BHWC.shape
     shape = (height, width) if size is None else size
-    return jax.vmap(lambda image, key: _augment_one(image, key, config, shape))(images_BHWC, keys_B)
+    with jax.named_scope(SCOPE):
+        one = functools.partial(_augment_one, config=config, size=shape)
+        return jax.vmap(one)(images_BHWC, keys_B)
 
 
 def _augment_one(

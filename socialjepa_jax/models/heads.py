@@ -57,7 +57,10 @@ class ViTPredictor(nnx.Module):
         self.embed = Dense(encoder.width, width, std=std, dtype=dtype, rngs=rngs)
         self.mask_token = nnx.Param(std * jax.random.normal(rngs.params(), (width,)))
         for i in range(depth):
-            block = Block(width, heads, encoder.mlp_ratio, std=std, dtype=dtype, rngs=rngs)
+            block = Block(
+                width, heads, encoder.mlp_ratio, std=std, dtype=dtype, choice=encoder.attention,
+                rngs=rngs,
+            )  # fmt: skip
             setattr(self, f"block_{i:02d}", block)
         self.norm = LayerNorm(width, dtype=dtype)
         self.project = Dense(width, encoder.width, std=std, dtype=dtype, rngs=rngs)

@@ -15,6 +15,7 @@ import numpy as np
 from flax import nnx
 
 from socialjepa_jax import validate
+from socialjepa_jax.models import attention
 
 HIDDEN_SCORE = -1e30  # finite, so that a row without any visible key stays finite too
 
@@ -81,17 +82,27 @@ class LayerNorm(nnx.Module):
 
 
 class Attention(nnx.Module):
-    """Multi-head self-attention with biases (Vaswani et al., 2017)."""
+    """Multi-head self-attention with biases (Vaswani et al., 2017); `choice`: see `attention`."""
 
-    def __init__(self, dim: int, heads: int, *, std: float, dtype: str, rngs: nnx.Rngs) -> None:
+    def __init__(
+        self, dim: int, heads: int, *, std: float, dtype: str, choice: str = "xla", rngs: nnx.Rngs
+    ) -> None:
         self.qkv = Dense(dim, 3 * dim, std=std, dtype=dtype, rngs=rngs)
         self.proj = Dense(dim, dim, std=std, dtype=dtype, rngs=rngs)
-        self.heads = heads
+        self.heads, self.choice = heads, choice
 
     def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
-        """[B, T, D] -> [B, T, D]; keys where `valid_BT` is False are seen by no query."""
+        """[B, T, D] -> [B, T, D]; keys where `valid_BT` is False are seen by no query.
+
+        Where there is `valid_BT` no kernel is used, whatever the choice.
+        """
         B, T, D = x_BTD.shape
         qkv = self.qkv(x_BTD).reshape(B, T, 3, self.heads, D // self.heads)
+        wanted = "xla" if valid_BT is not None else self.choice
+        choice = attention.choose(wanted, T, D // self.heads, str(qkv.dtype))
+        if choice != "xla":
+            fused_BTHK = attention.kernel(choice, *jnp.moveaxis(qkv, 2, 0))
+            return self.proj(fused_BTHK.reshape(B, T, D))
         q_BHTK, k_BHTK, v_BHTK = jnp.moveaxis(qkv, (2, 3), (0, 2))
         scale = (D // self.heads) ** -0.5
         scores_BHTT = ((q_BHTK * scale) @ k_BHTK.mT).astype(jnp.float32)
@@ -105,11 +116,19 @@ class Block(nnx.Module):
     """Pre-LayerNorm transformer block: attention, then an MLP with exact GELU."""
 
     def __init__(
-        self, dim: int, heads: int, mlp_ratio: float, *, std: float, dtype: str, rngs: nnx.Rngs
+        self,
+        dim: int,
+        heads: int,
+        mlp_ratio: float,
+        *,
+        std: float,
+        dtype: str,
+        choice: str = "xla",
+        rngs: nnx.Rngs,
     ) -> None:
         hidden = int(dim * mlp_ratio)
         self.norm1 = LayerNorm(dim, dtype=dtype)
-        self.attention = Attention(dim, heads, std=std, dtype=dtype, rngs=rngs)
+        self.attention = Attention(dim, heads, std=std, dtype=dtype, choice=choice, rngs=rngs)
         self.norm2 = LayerNorm(dim, dtype=dtype)
         self.fc1 = Dense(dim, hidden, std=std, dtype=dtype, rngs=rngs)
         self.fc2 = Dense(hidden, dim, std=std, dtype=dtype, rngs=rngs)

@@ -4,13 +4,17 @@ Shape key: B batch, H height, W width, C channels, N patches of the grid, K kept
 T tokens (CLS, registers, patches), D features.
 """
 
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from socialjepa_jax import validate
+from socialjepa_jax.models import attention
 from socialjepa_jax.models.transformer import Block, Dense, LayerNorm, sincos_positions
 
 SIZES: dict[str, dict[str, int]] = {
@@ -40,6 +44,13 @@ class ViTConfig:
             (Darcet et al., 2024).
         dtype: what matrix products compute in, "float32" or "bfloat16"; parameters stay float32.
         init_std: standard deviation of the initial kernels and learnt tokens.
+        attention: "auto" | "xla" | "cudnn" | "pallas", see `models.attention`; "auto" is the
+            fastest one measured on the device, else "xla".
+        remat: keep only the blocks' inputs for the gradient and compute the rest again: less
+            memory, a third more work.
+        scan_layers: one compiled block for all of them, for deep models: a smaller program. The
+            parameters "block_00", "block_01", ... become one "blocks" with a leading axis of
+            `depth`, with the same initial values, so checkpoints of the two do not fit each other.
         kind: names this encoder in a configuration.
     """
 
@@ -54,6 +65,9 @@ class ViTConfig:
     registers: int = 0
     dtype: str = "float32"
     init_std: float = 0.02
+    attention: str = "auto"
+    remat: bool = False
+    scan_layers: bool = False
     kind: str = "vit"
 
     def __post_init__(self) -> None:
@@ -62,6 +76,7 @@ class ViTConfig:
         validate.positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
         validate.non_negative(registers=self.registers)
         validate.one_of(("float32", "bfloat16"), dtype=self.dtype)
+        validate.one_of(attention.CHOICES, attention=self.attention)
         validate.divides(self.patch_size, image_size=self.image_size)
         validate.divides(self.heads, width=self.width)
         validate.divides(4, width=self.width)
@@ -75,6 +90,15 @@ class ViTConfig:
     def num_patches(self) -> int:
         """Patches of an image."""
         return self.grid[0] * self.grid[1]
+
+
+def vits(config: Any) -> Iterator[ViTConfig]:
+    """The ViTs that a configuration holds, at whatever depth."""
+    if isinstance(config, ViTConfig):
+        yield config
+    elif dataclasses.is_dataclass(config):
+        for field in dataclasses.fields(config):
+            yield from vits(getattr(config, field.name))
 
 
 def patchify(images_BHWC: jax.Array, patch: int) -> jax.Array:
@@ -100,9 +124,18 @@ class ViT(nnx.Module):
             shape = (c.registers, c.width)
             self.registers = nnx.Param(c.init_std * jax.random.normal(rngs.params(), shape))
         self.num_prefix = count
-        for i in range(c.depth):
-            block = Block(c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, rngs=rngs)
-            setattr(self, f"block_{i:02d}", block)
+        blocks = [
+            Block(
+                c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, choice=c.attention,
+                rngs=rngs,
+            )
+            for _ in range(c.depth)
+        ]  # fmt: skip
+        if c.scan_layers:
+            self.blocks = _stack(blocks)
+        else:
+            for i, block in enumerate(blocks):
+                setattr(self, f"block_{i:02d}", block)
         self.norm = LayerNorm(c.width, dtype=c.dtype)
 
     def __call__(
@@ -130,13 +163,36 @@ class ViT(nnx.Module):
         valid_BT = valid_BK
         if valid_BK is not None:
             valid_BT = jnp.pad(valid_BK, ((0, 0), (self.num_prefix, 0)), constant_values=True)
+        x, outputs = self._through_blocks(x, valid_BT)
         out: dict[str, jax.Array] = {}
-        for i in range(self.config.depth):
-            x = getattr(self, f"block_{i:02d}")(x, valid_BT)
-            out |= {f"block_{i:02d}/{name}": part for name, part in self._parts(x).items()}
+        for i, x_BTD in enumerate(outputs):
+            out |= {f"block_{i:02d}/{name}": part for name, part in self._parts(x_BTD).items()}
         out |= self._parts(self.norm(x))
         out["mean"] = _masked_mean(out["tokens"], valid_BK)
         return out["cls" if self.config.cls_token else "mean"], out
+
+    def _through_blocks(
+        self, x_BTD: jax.Array, valid_BT: jax.Array | None
+    ) -> tuple[jax.Array, list[jax.Array]]:
+        """The tokens after the last block, and after each."""
+        depth = self.config.depth
+        names = ["blocks"] if self.config.scan_layers else [f"block_{i:02d}" for i in range(depth)]
+        parts = [nnx.split(getattr(self, name)) for name in names]
+        graph = parts[0][0]  # the same for all
+
+        def apply(x_BTD: jax.Array, state: nnx.State) -> tuple[jax.Array, jax.Array]:
+            x_BTD = nnx.merge(graph, state)(x_BTD, valid_BT)
+            return x_BTD, x_BTD
+
+        block = jax.checkpoint(apply) if self.config.remat else apply
+        if self.config.scan_layers:
+            x_BTD, each = jax.lax.scan(block, x_BTD, parts[0][1])
+            return x_BTD, list(each)
+        outputs = []
+        for _, state in parts:
+            x_BTD, _ = block(x_BTD, state)
+            outputs.append(x_BTD)
+        return x_BTD, outputs
 
     def _embed(self, images_BHWC: jax.Array, keep_BK: jax.Array | None) -> jax.Array:
         patches = patchify(images_BHWC, self.config.patch_size)
@@ -154,6 +210,13 @@ class ViT(nnx.Module):
     def _parts(self, x_BTD: jax.Array) -> dict[str, jax.Array]:
         parts = {"tokens": x_BTD[:, self.num_prefix :]}
         return parts | ({"cls": x_BTD[:, 0]} if self.config.cls_token else {})
+
+
+def _stack(blocks: list[Block]) -> Block:
+    """One block whose parameters are those of all, along a new leading axis."""
+    graph, first = nnx.split(blocks[0])
+    rest = [nnx.state(block) for block in blocks[1:]]
+    return nnx.merge(graph, jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *rest))
 
 
 def _masked_mean(tokens_BKD: jax.Array, valid_BK: jax.Array | None) -> jax.Array:

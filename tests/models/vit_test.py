@@ -122,3 +122,46 @@ def test_named_sizes_have_the_published_parameter_counts(size, millions):
 def test_sizes_that_cannot_work_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         ViTConfig(**fields)
+
+
+@functools.cache
+def _plain():
+    """Parameters of the unrolled model, loss and gradients."""
+    params = jax.jit(functional(lambda rngs: ViT(SMALL, rngs)).init)(jax.random.key(0))
+    return params, *_gradients(SMALL, params)
+
+
+def _gradients(config, params):
+    vit = functional(lambda rngs: ViT(config, rngs))
+
+    def loss(params):
+        latent, parts = vit.apply(params, images(), KEEP)
+        return latent.sum() + jnp.square(parts["tokens"]).sum() + parts["block_00/cls"].sum()
+
+    return jax.jit(jax.value_and_grad(loss))(params)
+
+
+@pytest.mark.parametrize(
+    "scan_layers, remat",
+    [
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.nightly),
+        pytest.param(True, False, marks=pytest.mark.nightly),
+    ],
+)
+def test_remat_and_scan_change_nothing_but_how_it_runs(scan_layers, remat):
+    config = dataclasses.replace(SMALL, scan_layers=scan_layers, remat=remat)
+    plain, expected, plain_gradient = _plain()
+    params = jax.jit(functional(lambda rngs: ViT(config, rngs)).init)(jax.random.key(0))
+
+    def stacked(tree):
+        if not scan_layers:
+            return tree
+        each = [tree[f"block_{i:02d}"] for i in range(SMALL.depth)]
+        rest = {name: leaf for name, leaf in tree.items() if not name.startswith("block_")}
+        return rest | {"blocks": jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)}
+
+    chex.assert_trees_all_equal(params, stacked(plain))  # the same initial values
+    value, gradient = _gradients(config, params)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    chex.assert_trees_all_close(gradient, stacked(plain_gradient), rtol=1e-4, atol=1e-5)
