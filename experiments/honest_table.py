@@ -22,8 +22,8 @@ from absl import flags
 from configs import eth80_ijepa, eth80_lejepa, smoke, toys_ijepa, toys_lejepa
 from experiments import jackknife
 from experiments.jackknife import Estimate
+from socialjepa_jax import compilation, evaluation, launch, loop, validate
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, launch, loop, validate
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.report import html, tables
@@ -301,7 +301,7 @@ def define_flags() -> None:
 def main() -> None:
     """Runs what is missing and writes the table."""
     out = pathlib.Path(flags.FLAGS.out).resolve()
-    loop.use_compilation_cache(out / "cache" / "xla")
+    compilation.use_cache(out / "cache" / "xla")
     experiments = arms(
         flags.FLAGS.objectives, flags.FLAGS.eth80, flags.FLAGS.scale, flags.FLAGS.steps
     )

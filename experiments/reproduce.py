@@ -15,7 +15,7 @@ import time
 from absl import flags, logging
 
 from experiments import findings
-from socialjepa_jax import launch, loop
+from socialjepa_jax import compilation, launch
 from socialjepa_jax.report import html
 from socialjepa_jax.validate import InputError
 
@@ -71,7 +71,7 @@ def reproduce(
         if name not in NAMES:
             raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
     out.mkdir(parents=True, exist_ok=True)
-    loop.use_compilation_cache(out / "cache" / "xla")
+    compilation.use_cache(out / "cache" / "xla")
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
         settings = {"eth80": eth80} if name in PICTURED else {}

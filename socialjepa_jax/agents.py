@@ -181,7 +181,8 @@ class Trainer:
         params, opt_state = self.optimizer.update(
             grads, state.opt_state, state.params, rate, decay(state.step + 1)
         )
-        aux = self.objective.after_update(params, aux, state.step, hparams)
+        with jax.named_scope("after_update"):
+            aux = self.objective.after_update(params, aux, state.step, hparams)
         norm = jnp.sqrt(sum(jnp.vdot(g, g) for g in jax.tree.leaves(grads)))
         metrics = {"loss": loss, "grad_norm": norm, "learning_rate": rate, **metrics}
         after = replace(state, step=state.step + 1, params=params, aux=aux, opt_state=opt_state)

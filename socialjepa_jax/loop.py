@@ -6,11 +6,8 @@ there is one, go on from `state.step`.
 
 import dataclasses
 import functools
-import importlib.metadata
 import math
 import pathlib
-import platform
-import subprocess
 from collections.abc import Callable
 
 import jax
@@ -18,15 +15,17 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, monitors, report, sharding
+from socialjepa_jax import evaluation, monitors, report, sharding, throughput
 from socialjepa_jax import workdir as workdir_lib
 from socialjepa_jax.agents import AgentData, AgentState, Trainer
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.environment import versions
 from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.objectives.base import HParams, Metrics
+from socialjepa_jax.profiling import Profiler, Window
 from socialjepa_jax.program import (
     abstract_state,
     encode_states,
@@ -62,12 +61,13 @@ class Result:
     report: pathlib.Path
 
 
-def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
+def fit(experiment: Experiment, workdir: pathlib.Path, profile: Window | None = None) -> Result:
     """Trains the agents of an experiment, or goes on where an earlier process stopped.
 
     Args:
         experiment: what to run.
         workdir: the run's folder; made if missing.
+        profile: steps to trace, into workdir/profile.
 
     Returns:
         The trained agents and what was measured.
@@ -79,11 +79,18 @@ def fit(experiment: Experiment, workdir: pathlib.Path) -> Result:
         Interrupted: a signal came, and the state is saved.
     """
     workdir = workdir.resolve()
+    if profile:
+        profile.check(experiment.run.steps)
     with Interruption() as interruption, workdir_lib.locked(workdir):
-        return _fit(experiment, workdir, interruption)
+        return _fit(experiment, workdir, interruption, profile)
 
 
-def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interruption) -> Result:
+def _fit(
+    experiment: Experiment,
+    workdir: pathlib.Path,
+    interruption: Interruption,
+    profile: Window | None,
+) -> Result:
     workdir_lib.prepare(workdir, experiment, versions())
     trainer, hparams = make_trainer(experiment), make_hparams(experiment)
     abstract = abstract_state(trainer, hparams)
@@ -111,7 +118,7 @@ def _fit(experiment: Experiment, workdir: pathlib.Path, interruption: Interrupti
         baseline = encode(initial)
         run = _Training(
             experiment, workdir, dataset, trainer, data, hparams, interruption, checkpoints, best,
-            encode, initial if restored is None else restored,
+            encode, initial if restored is None else restored, profile,
         )  # fmt: skip
         del initial, restored
         latents = run.to_the_end()
@@ -186,7 +193,9 @@ class _Training:
         best: Checkpoints,
         encode: Callable[[AgentState], np.ndarray],
         state: AgentState,
+        profile: Window | None,
     ) -> None:
+        self._profile = profile
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._data, self._hparams = trainer, data, hparams
         self._interruption, self._encode = interruption, encode
@@ -218,13 +227,24 @@ class _Training:
             except Interrupted:
                 raise Interrupted(self._leave()) from None
 
+    @functools.cached_property
+    def _program(self) -> throughput.Program:
+        arguments = (self.state, self._data, self._hparams)
+        return throughput.prepare(self._trainer, arguments, self._workdir)
+
     def _attempt(self) -> np.ndarray:
         run = self._experiment.run
-        with Writer(self._workdir, self.step, run.steps) as writer:
+        program = self._program.compiled if self.step < run.steps else None
+        with (
+            Writer(self._workdir, self.step, run.steps) as writer,
+            Profiler(self._profile, self._workdir / "profile", program) as profiler,
+        ):
             latents = self._between_calls(writer)
-            while self.step < run.steps:
-                self.state, metrics = self._trainer.step(self.state, self._data, self._hparams)
+            while program and self.step < run.steps:
+                profiler.before(self.step, run.steps_per_call)
+                self.state, metrics = program.call(self.state, self._data, self._hparams)
                 self.step += run.steps_per_call
+                profiler.after(self.step, metrics)
                 if self.step % run.log_every == 0 or self.step == run.steps:
                     self._log(writer, jax.device_get(metrics))
                 latents = self._between_calls(writer)
@@ -323,10 +343,10 @@ class _Training:
             scalars[f"agent_{k}/skipped"] = float(count)
         scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
         speed = num_agents * run.batch_size * writer.steps_per_second(self.step)
-        scalars["images_per_s"] = round(speed, 1)
-        writer.write(self.step, "train", scalars)
+        speeds = self._program.scalars(speed)
+        writer.write(self.step, "train", scalars | speeds)
         losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
-        writer.progress(self.step, scalars["images_per_s"], losses)
+        writer.progress(self.step, losses, speeds)
 
 
 def _value_of_best(best: Checkpoints, metric: str) -> float:
@@ -355,34 +375,3 @@ def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.nd
             split_state=dataset.split_state,
             split_instance=dataset.split_instance,
         )
-
-
-def use_compilation_cache(folder: pathlib.Path) -> None:
-    """Keeps compiled programs in a folder, so that a second start of the same command is quick."""
-    jax.config.update("jax_compilation_cache_dir", str(folder.resolve()))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
-
-def versions() -> dict[str, str]:
-    """Versions and hardware that a result depends on."""
-    packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "socialjepa_jax")
-    found = {name: importlib.metadata.version(name) for name in packages}
-    device = jax.devices()[0]
-    return {
-        **found,
-        "revision": _revision(),
-        "python": platform.python_version(),
-        "devices": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",
-    }
-
-
-@functools.cache
-def _revision() -> str:
-    """The commit of the source tree, if it is one."""
-    here = pathlib.Path(__file__).parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.strip()

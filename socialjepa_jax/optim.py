@@ -142,11 +142,14 @@ class AdamW:
         Returns:
             The new parameters and moments.
         """
-        direction, opt_state = self._direction().update(grads, opt_state)
-        new = jax.tree.map(
-            lambda p, d, decays: p - learning_rate * (d + (weight_decay * p if decays else 0.0)),
-            params,
-            direction,
-            decay_mask(params),
-        )
+        with jax.named_scope("optimizer"):
+            direction, opt_state = self._direction().update(grads, opt_state)
+            new = jax.tree.map(
+                lambda p, d, decays: (
+                    p - learning_rate * (d + (weight_decay * p if decays else 0.0))
+                ),
+                params,
+                direction,
+                decay_mask(params),
+            )
         return new, opt_state

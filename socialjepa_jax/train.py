@@ -13,13 +13,19 @@ import pathlib
 from absl import flags
 from ml_collections import config_flags
 
+from socialjepa_jax import compilation, launch, loop, presets, profiling
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import launch, loop, presets
 from socialjepa_jax.validate import InputError
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of the run; an existing run is resumed.", required=True
+)
+_CACHE = flags.DEFINE_string(
+    "compilation_cache", None, "Folder of compiled programs; default: cache/xla beside the workdir."
+)
+_PROFILE = flags.DEFINE_string(
+    "profile_steps", None, "Steps to trace, as in 100:110; the trace goes to WORKDIR/profile."
 )
 flags.DEFINE_enum("preset", None, list(presets.PRESETS), "What to run, by name.")
 flags.mark_flag_as_required("config")  # which is what a preset becomes
@@ -35,8 +41,10 @@ def main() -> None:
     if not _WORKDIR.value:
         raise InputError("--workdir= must name a folder")
     workdir = pathlib.Path(_WORKDIR.value)
-    loop.use_compilation_cache(loop.cache_folder(workdir) / "xla")
-    print(f"Report: {loop.fit(experiment, workdir).report}")
+    profile = profiling.Window.parse(_PROFILE.value) if _PROFILE.value is not None else None
+    cache = pathlib.Path(_CACHE.value) if _CACHE.value else loop.cache_folder(workdir) / "xla"
+    compilation.use_cache(cache)
+    print(f"Report: {loop.fit(experiment, workdir, profile).report}")
 
 
 if __name__ == "__main__":

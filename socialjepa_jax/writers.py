@@ -14,6 +14,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from socialjepa_jax import hardware
+
 
 def truncate(path: pathlib.Path, step: int) -> None:
     """Drops the lines after `step` (and a line cut short by a kill), so that a resumed run's
@@ -90,17 +92,19 @@ class Writer:
         event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
         self._events.add_event(event)
 
-    def progress(self, step: int, images_per_second: float, scalars: Mapping[str, float]) -> None:
-        """Prints one line with the speed and the time left."""
+    def progress(
+        self, step: int, scalars: Mapping[str, float], speeds: Mapping[str, float]
+    ) -> None:
+        """Prints one line with the speed (see `hardware.SPEEDS`) and the time left."""
         done = step - self._start_step
         elapsed = time.monotonic() - self._start
         left = elapsed / max(done, 1) * (self._total_steps - step)
         shown = "  ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         logging.info(
-            "step %d/%d  %s  %.0f images/s  %.0f s left",
+            "step %d/%d  %s  %s  %.0f s left",
             step,
             self._total_steps,
             shown,
-            images_per_second,
+            hardware.shown(speeds),
             left,
         )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from configs import smoke, toys_ijepa
+from socialjepa_jax import compilation, flops, hardware, loop, profiling
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import loop
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.validate import InputError
@@ -32,8 +32,21 @@ def parent(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def straight(experiment, parent):
-    return loop.fit(experiment, parent / "straight"), parent / "straight"
+def compiled():
+    """The programs that `straight` compiled ahead of time."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def straight(experiment, parent, compiled):
+    """A run that is traced on the way; those it is compared with are not."""
+    compile_ = compilation.ahead_of_time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            compilation, "ahead_of_time", lambda *a: compiled.append(compile_(*a)) or compiled[-1]
+        )
+        result = loop.fit(experiment, parent / "straight", profiling.Window(1, 2))
+    return result, parent / "straight"
 
 
 def _lines(workdir, kind):
@@ -59,6 +72,29 @@ def test_the_workdir_holds_what_is_promised(straight, experiment):
     rows = {(row["row"], row["split"]) for row in document["rows"]}
     assert {("trained", "instance"), ("untrained", "state"), ("same_camera", "state")} <= rows
     assert result.report == workdir / "report.html" and "<html" in result.report.read_text()
+
+
+def test_speed_is_held_against_the_hardware(straight, experiment):
+    _, workdir = straight
+    performance = json.loads((workdir / "performance.json").read_text())
+    assert performance["hardware"]["name"] == "cpu" and performance["compile_seconds"] > 0
+    per_image = performance["flops_per_image"]
+    assert per_image == flops.step(experiment.objective, 8) / 8
+    peak = performance["hardware"]["matmul_flops"]
+    for line in _lines(workdir, "train"):
+        rate = line["images_per_s"] * per_image
+        assert line["tflops_per_s"] == pytest.approx(rate / 1e12, rel=1e-3)
+        assert line["mfu"] == pytest.approx(rate / peak, rel=1e-3)
+    page = (workdir / "report.html").read_text()
+    assert "of the matmul peak" in page and "GFLOP a picture" in page and "1 x cpu" in page
+
+
+def test_the_step_was_compiled_once_and_traced(straight, compiled, experiment):
+    _, workdir = straight
+    assert len(compiled) == 1 and compiled[0].temporary_bytes > 0
+    assert "operation" in (workdir / "profile" / "top.txt").read_text()
+    with pytest.raises(InputError, match="begins after the last"):
+        loop.fit(experiment, workdir, profiling.Window(STEPS, STEPS + 1))
 
 
 def test_agents_started_apart_and_moved(straight):
@@ -88,7 +124,8 @@ def test_going_on_after_a_kill_is_the_same_run_bit_for_bit(straight, experiment,
         ours, theirs = _lines(other, kind), _lines(workdir, kind)
         for line in (*ours, *theirs):
             del line["time"]
-            line.pop("images_per_s", None)
+            for name in hardware.SPEEDS:
+                line.pop(name, None)
         assert ours == theirs
 
 

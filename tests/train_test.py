@@ -146,6 +146,10 @@ def misspelt(tmp_path_factory):
         (["--config=configs/eth80_ijepa.py", "--workdir={tmp}/w",
           "--config.data.path={tmp}/nothing.npz"], "nothing.npz"),
         ([TOYS, "--workdir=/proc/none"], "/proc/none"),
+        ([TOYS, "--workdir={tmp}/w", "--compilation_cache=/proc/none"], "cache /proc/none cannot"),
+        ([TOYS, "--workdir={tmp}/w", "--profile_steps=9"], "--profile_steps=9 must be FIRST:LAST"),
+        ([TOYS, "--workdir={tmp}/w", "--config.objective.vit.attention=cudnn"],
+         "attention='cudnn' needs a GPU"),
         ([TOYS, "--workdir=w", "--config.objective.vit.patch_size=7"], "image_size=48"),
     ],
 )  # fmt: skip

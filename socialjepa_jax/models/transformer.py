@@ -135,8 +135,10 @@ class Block(nnx.Module):
 
     def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
         """[B, T, D] -> [B, T, D]."""
-        x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT)
-        return x_BTD + self.fc2(gelu(self.fc1(self.norm2(x_BTD))))
+        with jax.named_scope("attention"):
+            x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT)
+        with jax.named_scope("mlp"):
+            return x_BTD + self.fc2(gelu(self.fc1(self.norm2(x_BTD))))
 
 
 @functools.cache

@@ -67,6 +67,7 @@ class RunData:
         evals: Evaluation lines, by step.
         scores: Rows of `alignment.json`.
         latents: Agent -> its latents.
+        performance: `performance.json`: hardware, FLOPs, memory.
     """
 
     name: str
@@ -76,6 +77,7 @@ class RunData:
     evals: Sequence[Mapping[str, Any]]
     scores: Sequence[Score]
     latents: Mapping[int, Latents]
+    performance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def agents(self) -> list[int]:
@@ -168,6 +170,7 @@ def read_run(workdir: Path) -> RunData:
         evals=[line for line in lines if line.get("kind") == "eval"],
         scores=_scores(workdir / "alignment.json"),
         latents=latents,
+        performance=_read_json(workdir / "performance.json"),
     )
 
 

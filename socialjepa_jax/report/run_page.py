@@ -6,7 +6,11 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
+
+from socialjepa_jax import hardware
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.hardware import Hardware
 from socialjepa_jax.report import (
     html,
     paper,
@@ -152,11 +156,30 @@ def _tiles(run: RunData, split: str) -> list[tuple[str, str]]:
     return found
 
 
+def speed(run: RunData) -> dict[str, str]:
+    """What the hardware can do, what a picture costs, and the median speed of training."""
+    speeds = {
+        name: float(np.median(values))
+        for name in hardware.SPEEDS
+        if len(values := run_data.curve(run.train, name)[1])
+    }
+    found = {"speed": hardware.shown(speeds)} if speeds else {}
+    per_image = run.performance.get("flops_per_image")
+    if isinstance(per_image, int | float):
+        found["model FLOPs"] = f"{per_image / 1e9:.3g} GFLOP a picture and update"
+    try:
+        found["measured hardware"] = Hardware(**run.performance["hardware"]).describe()
+    except (KeyError, TypeError, ValueError):  # no such file, or another's
+        pass
+    return found
+
+
 def environment(run: RunData) -> html.Html:
     """Versions and hardware, and the configuration folded away."""
     if not run.config:
         return html.missing("The workdir has no config.json.")
     rows = [Row(name, {"version": str(text)}) for name, text in sorted(run.versions.items())]
+    rows += [Row(name, {"version": text}) for name, text in speed(run).items()]
     grid = tables.to_html(Table((Column("version", "version"),), rows)) if rows else ""
     config = json.dumps(run.config, indent=2, ensure_ascii=False)
     return html.join(grid, html.folded("Configuration", html.tag("pre", config)))

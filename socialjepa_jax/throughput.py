@@ -1,0 +1,88 @@
+"""How fast a run goes, and how near that is to what its devices can do."""
+
+import dataclasses
+import math
+import pathlib
+from typing import Any
+
+from absl import logging
+
+from socialjepa_jax import compilation, flops, hardware
+from socialjepa_jax.agents import Trainer
+from socialjepa_jax.compilation import Compiled
+from socialjepa_jax.hardware import Hardware
+from socialjepa_jax.json_files import write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The compiled steps of all agents.
+
+    Attributes:
+        compiled: the program.
+        hardware: what it runs on.
+        flops_per_image: model FLOPs of an update, over the pictures of its batch.
+        bytes_per_image: what XLA counts the step to read and write, likewise.
+    """
+
+    compiled: Compiled
+    hardware: Hardware
+    flops_per_image: float
+    bytes_per_image: float
+
+    def scalars(self, images_per_second: float) -> dict[str, float]:
+        """Speed: 'images_per_s', 'tflops_per_s' of the model, 'mfu', their share of the measured
+        matmul peak, and 'bandwidth_share', bytes accessed over those of the measured copy. On CPUs
+        it is left out: their caches serve most bytes."""
+        flops_per_second = images_per_second * self.flops_per_image
+        bytes_per_second = images_per_second * self.bytes_per_image
+        devices = self.hardware.devices
+        found = {
+            "images_per_s": images_per_second,
+            "tflops_per_s": flops_per_second / 1e12,
+            "mfu": flops_per_second / (devices * self.hardware.matmul_flops),
+            "bandwidth_share": bytes_per_second / (devices * self.hardware.copy_bytes),
+        }
+        if self.hardware.platform == "cpu":
+            del found["bandwidth_share"]
+        return {name: _rounded(value) for name, value in found.items() if math.isfinite(value)}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.Path) -> Program:
+    """Compiles the step, measures the devices, says both, and writes `performance.json`.
+
+    Args:
+        trainer: whose step.
+        arguments: state, data and hparams of the first call; nothing is run or donated.
+        workdir: of the run.
+    """
+    compiled = compilation.ahead_of_time(trainer.step, *arguments)
+    logging.info("%s", compiled.describe())
+    found = hardware.measured()
+    logging.info("%s", found.describe())
+    # XLA counts the body of a loop once: one step, and one agent where they are looped over.
+    agents = len(arguments[2]["seed"]) // trainer.mesh.shape["agent"]
+    images = trainer.batch_size / trainer.mesh.shape["data"]
+    images *= agents if trainer.agent_map == "vmap" else 1
+    program = Program(
+        compiled,
+        found,
+        flops.step(trainer.objective, trainer.batch_size) / trainer.batch_size,
+        compiled.accessed_bytes / images,
+    )
+    write_json(
+        workdir / "performance.json",
+        {
+            "hardware": dataclasses.asdict(found),
+            "flops_per_image": program.flops_per_image,
+            "bytes_per_image": program.bytes_per_image,
+            "compile_seconds": compiled.seconds,
+            "argument_bytes": compiled.argument_bytes,
+            "temporary_bytes": compiled.temporary_bytes,
+        },
+    )
+    return program
