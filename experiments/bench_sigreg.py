@@ -10,11 +10,6 @@ definition is the only comparison. `--table6` times the grid of LeJEPA's table 6
 Cost: about two minutes on one core with torch, one without.
 """
 
-import os
-
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import argparse
 import json
 import pathlib
@@ -27,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import bench_steps
 from socialjepa_jax.sigreg import OFFICIAL, epps_pulley, sigreg
 from socialjepa_jax.sigreg.epps_pulley import reference
 
@@ -184,6 +180,7 @@ def table6(repeats: int, dim: int = 512) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Prints one JSON object a row and, for the three shapes, the targets that are missed."""
+    bench_steps.use_one_thread()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table6", action="store_true", help="time the paper's table 6")
     parser.add_argument("--repeats", type=int, default=7)

@@ -8,11 +8,6 @@ thread on CPUs, of wall time on accelerators. Only ratios within one call mean m
 (`pip install socialjepa_jax[bench]`) is optional. Cost: about three minutes on one core with it.
 """
 
-import os
-
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import argparse
 import json
 import math
@@ -23,6 +18,7 @@ from typing import Any
 
 import jax
 
+from experiments import bench_steps
 from socialjepa_jax.data.latents import LatentWorld, stack
 from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import Spiral
@@ -172,6 +168,7 @@ def measure(agents: list[int], seconds: float) -> dict[str, float]:
 
 def main() -> None:
     """Command line."""
+    bench_steps.use_one_thread()
     parser = argparse.ArgumentParser(description="Speed of sweeps of small runs.")
     parser.add_argument("--agents", default="1,9", help="Numbers of agents, comma separated.")
     parser.add_argument("--seconds", type=float, default=8.0, help="Per measurement.")

@@ -147,9 +147,10 @@ def misspelt(tmp_path_factory):
           "--config.data.path={tmp}/nothing.npz"], "nothing.npz"),
         ([TOYS, "--workdir=/proc/none"], "/proc/none"),
         ([TOYS, "--workdir={tmp}/w", "--compilation_cache=/proc/none"], "cache /proc/none cannot"),
-        ([TOYS, "--workdir={tmp}/w", "--profile_steps=9"], "--profile_steps=9 must be FIRST:LAST"),
-        ([TOYS, "--workdir={tmp}/w", "--config.objective.vit.attention=cudnn"],
-         "attention='cudnn' needs a GPU"),
+        pytest.param([TOYS, "--workdir={tmp}/w", "--profile_steps=9"],
+                     "--profile_steps=9 must be FIRST:LAST", marks=pytest.mark.nightly),
+        pytest.param([TOYS, "--workdir={tmp}/w", "--config.objective.vit.attention=cudnn"],
+                     "attention='cudnn' needs a GPU", marks=pytest.mark.nightly),
         ([TOYS, "--workdir=w", "--config.objective.vit.patch_size=7"], "image_size=48"),
     ],
 )  # fmt: skip

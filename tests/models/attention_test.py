@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 import scipy.special
 
+from configs import toys_ijepa
+from socialjepa_jax import config as config_lib
+from socialjepa_jax import program, sharding
+from socialjepa_jax.agents import Trainer
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import ViTConfig, vits
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.optim import AdamW
 from socialjepa_jax.validate import InputError
 
 
@@ -37,6 +43,23 @@ def test_what_a_kernel_cannot_do_is_refused(choice, head_dim, dtype, message, mo
     attention.check("cudnn", 64, "bfloat16")
     with pytest.raises(InputError, match=re.escape(message)):
         attention.check(choice, head_dim, dtype)
+
+
+def test_a_choice_the_device_lacks_is_refused_before_anything_is_built():
+    config = config_lib.from_config_dict(toys_ijepa.get_config())
+    vit = dataclasses.replace(config.objective.vit, attention="cudnn")
+    objective = dataclasses.replace(config.objective, vit=vit)
+    with pytest.raises(InputError, match="attention='cudnn' needs a GPU"):
+        program.make_trainer(dataclasses.replace(config, objective=objective))
+
+
+def test_kernels_are_refused_on_several_devices(monkeypatch):
+    """Their types do not say over which devices they vary, and gradients would be wrong."""
+    objective = IJepa(vit=dataclasses.replace(ViTConfig(), depth=1, attention="pallas"))
+    mesh = sharding.make_mesh(1, 8, jax.devices())
+    trainer = Trainer(objective, AdamW(), Augment(), 10, 8, 1, mesh, "map")
+    with pytest.raises(InputError, match="attention='pallas' runs on one device, here are 8"):
+        _ = trainer.step
 
 
 def test_auto_takes_the_measured_choice_for_the_length(monkeypatch):

@@ -1,0 +1,133 @@
+"""Training steps of small ViTs on one CPU core, against their targets and plain PyTorch.
+
+    taskset -c 0 python -m experiments.bench_vit [--repeats=7] [--out=FILE.json]
+
+A ViT-Ti step (96 pixels, patches of 8, 4 blocks, batch 16) beside the same in PyTorch
+(`pip install socialjepa_jax[bench]`; optional); I-JEPA with masked tokens dropped beside all of
+them computed; the resident pipeline beside one constant batch; SIGReg's share of a LeJEPA step.
+Times are process CPU time on one thread, in turns, the least of the repeats. Cost: four minutes.
+"""
+
+import pathlib
+
+import jax
+from absl import flags
+
+from experiments import bench_steps
+from experiments.bench_results import Result
+from experiments.bench_steps import Effort
+from socialjepa_jax import launch, validate
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.masking import MaskConfig
+from socialjepa_jax.json_files import write_json
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
+
+TI = ViTConfig(image_size=96, patch_size=8, width=192, depth=4, heads=3)
+TINY = ViTConfig(image_size=24, patch_size=8, width=16, depth=1, heads=2)
+
+
+def against_torch(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
+    """Speed of our ViT's step over that of PyTorch's, eager and compiled; none without torch."""
+    ours, found = bench_steps.plain_step(vit, batch_size), []
+    for name, compiled in (("eager", False), ("compiled", True)):
+        theirs = bench_steps.torch_step(vit, batch_size, compiled)
+        if theirs is not None:
+            mine, other = bench_steps.together([ours, theirs], effort)
+            note = f"{1e3 * mine:.0f} ms, PyTorch {1e3 * other:.0f} ms"
+            found.append(
+                Result(f"ViT step, speed over PyTorch {name}", other / mine, 0.75, True, 1.0, note)
+            )
+    return found
+
+
+def token_dropping(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
+    """Step time with every token computed, over that with masked ones dropped (0.4 are kept)."""
+    fields = {"vit": vit, "predictor": "mlp_patch", "masks": MaskConfig(context_fraction=0.4)}
+    steps = [
+        bench_steps.make_step(kind(**fields), batch_size)
+        for kind in (IJepa, bench_steps.MaskEverything)
+    ]
+    dropped, everything = bench_steps.together([s.advance for s in steps], effort)
+    ratio = steps[1].flops / steps[0].flops
+    note = f"{1e3 * dropped:.1f} ms; ratio of FLOPs {ratio:.2f}"
+    return Result("mask everything / token dropping", everything / dropped, 1.6, True, 1.75, note)
+
+
+def pipeline(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
+    """Step time with batches drawn from resident pictures, over that with one constant batch."""
+    objective = IJepa(vit=vit, predictor="mlp_patch")
+    steps = [
+        bench_steps.make_step(objective, batch_size, constant=constant)
+        for constant in (False, True)
+    ]
+    drawn, constant = bench_steps.together([s.advance for s in steps], effort)
+    note = f"{1e3 * drawn:.1f} ms, gathered and normalised in the step"
+    return Result("resident pipeline / constant batch", drawn / constant, 1.02, False, 1.005, note)
+
+
+def augmentation(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
+    """Share of crops and flips in a step."""
+    objective = IJepa(vit=vit, predictor="mlp_patch")
+    steps = [
+        bench_steps.make_step(objective, batch_size, augmentation=augmentation)
+        for augmentation in (bench_steps.CROPS, Augment())
+    ]
+    with_, without = bench_steps.together([s.advance for s in steps], effort)
+    note = f"{1e3 * with_:.1f} ms, random crop, resize and flip"
+    return Result("on-device augmentation's share", 1 - without / with_, 0.05, False, 0.02, note)
+
+
+def sigreg_share(vit: ViTConfig, batch_size: int, effort: Effort, small: int) -> Result:
+    """Share of SIGReg in a LeJEPA step with 2 + 6 views, small ones of `small` pixels."""
+    plain = Augment()
+    views = MultiCrop(local_size=small, view_a=plain, view_b=plain, local=plain)
+    steps = [
+        bench_steps.make_step(kind(encoder=vit, projector_dim=128, views=views), batch_size)
+        for kind in (LeJepa, bench_steps.WithoutSigReg)
+    ]
+    with_, without = bench_steps.together([s.advance for s in steps], effort)
+    note = f"{1e3 * with_:.1f} ms"
+    return Result("SIGReg's share of a LeJEPA step", 1 - without / with_, 0.01, False, 0.002, note)
+
+
+def measure(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
+    """All figures at one size."""
+    small = vit.patch_size * max(1, vit.image_size * 3 // (7 * vit.patch_size))
+    return [
+        *against_torch(vit, batch_size, effort),
+        token_dropping(vit, batch_size, effort),
+        pipeline(vit, batch_size, effort),
+        augmentation(vit, batch_size, effort),
+        sigreg_share(vit, batch_size, effort, small),
+    ]
+
+
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_integer("repeats", 7, "Of each measurement, of which the least counts.")
+    flags.DEFINE_integer("batch", 16, "Pictures of a step.")
+    flags.DEFINE_bool("rehearse", False, "Tiny sizes: everything runs, nothing means anything.")
+    flags.DEFINE_string("out", None, "JSON file.")
+
+
+def main() -> None:
+    """Command line."""
+    bench_steps.use_one_thread()
+    given = flags.FLAGS
+    validate.positive(**{"--repeats": given.repeats, "--batch": given.batch})
+    vit = TINY if given.rehearse else TI
+    found = measure(vit, given.batch, Effort(windows=given.repeats))
+    for result in found:
+        print(result.describe())
+    if given.out:
+        rows = [result.row() for result in found]
+        out = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "rows": rows}
+        write_json(pathlib.Path(given.out), out)
+
+
+if __name__ == "__main__":
+    define_flags()
+    launch.run(main)

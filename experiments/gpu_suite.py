@@ -1,0 +1,136 @@
+"""How near to the chip's limits everything runs: one command, one JSON file, one table.
+
+    python -m experiments.gpu_suite --out=DIR [--only=ijepa,lejepa] [--seconds=480]
+    python -m experiments.gpu_suite --out=DIR --rehearse     # every section, tiny, on any machine
+
+Measures the device's matmul peak and copy bandwidth and holds against them: I-JEPA, LeJEPA and MAE
+steps over batch sizes, token dropping, attention choices, SIGReg, augmentation on the device, the
+toy world's rendering, the sweep of 189 runs, alignment at large N, and a PyTorch step where torch
+is installed. Each section is saved when it is done: the same command goes on with those that are
+missing or failed. No section begins after `--seconds`. A part that does not exist is named.
+Writes DIR/gpu_suite.json and DIR/gpu_suite.txt. Cost: under 8 minutes on one GPU.
+"""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+import jax
+from absl import flags, logging
+
+from experiments import bench_results
+from experiments.suite_sections import GPU, REHEARSAL, SECTIONS, MissingPart, Sizes
+from socialjepa_jax import compilation, launch, validate
+from socialjepa_jax.json_files import write_json
+from socialjepa_jax.validate import InputError
+
+
+def run(
+    out: pathlib.Path, names: list[str], sizes: Sizes, limit: float = float("inf")
+) -> dict[str, Any]:
+    """Runs the sections that `out` lacks, and returns all that is there.
+
+    Args:
+        out: folder of the results.
+        names: sections; all if there are none.
+        sizes: how large everything is.
+        limit: seconds after which no section begins.
+
+    Raises:
+        InputError: a section is unknown, or the folder holds what another device measured.
+    """
+    for name in names:
+        validate.one_of(tuple(SECTIONS), **{"--only": name})
+    out.mkdir(parents=True, exist_ok=True)
+    found, begin = _read(out, sizes is REHEARSAL), time.monotonic()
+    for name in SECTIONS:
+        if (names and name not in names) or found["sections"].get(name, {}).get("status") == "done":
+            continue
+        if time.monotonic() - begin > limit:
+            found["sections"][name] = {"status": "left", "why": "no time was left"}
+        else:
+            found["sections"][name] = _measure(name, sizes)
+        write_json(out / "gpu_suite.json", found)
+        (out / "gpu_suite.txt").write_text(table(found) + "\n")
+    return found
+
+
+def _measure(name: str, sizes: Sizes) -> dict[str, Any]:
+    """One section, whatever becomes of it: the others do not depend on it."""
+    logging.info("%s ...", name)
+    start = time.monotonic()
+    try:
+        rows = [result.row() for result in SECTIONS[name](sizes)]
+    except MissingPart as missing:
+        return {"status": "skipped", "why": str(missing)}
+    except Exception as error:  # named in the table, and tried again by the next call
+        logging.exception("%s failed.", name)
+        reason = " ".join(str(error).split())[:300]
+        return {"status": "failed", "why": f"{type(error).__name__}: {reason}"}
+    return {"status": "done", "seconds": time.monotonic() - start, "rows": rows}
+
+
+def _read(out: pathlib.Path, rehearsal: bool) -> dict[str, Any]:
+    device = jax.devices()[0]
+    here = {
+        "device": f"{device.device_kind} ({device.platform})",
+        "jax": jax.__version__,
+        "rehearsal": rehearsal,
+    }
+    path = out / "gpu_suite.json"
+    if not path.exists():
+        return {**here, "sections": {}}
+    try:
+        found = json.loads(path.read_text())
+        differs = {name for name, value in here.items() if found[name] != value}
+        sections = dict(found["sections"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is not a file of this program; use another --out") from None
+    if differs:
+        raise InputError(
+            f"{path} was measured with another {sorted(differs)[0]}; use another --out"
+        )
+    return {**here, "sections": sections}
+
+
+def table(found: dict[str, Any]) -> str:
+    """All figures, their targets and what was met, and what is missing."""
+    lines = [f"{found['device']}, jax {found['jax']}" + ", REHEARSAL" * found["rehearsal"]]
+    met = wanted = 0
+    for name in (name for name in SECTIONS if name in found["sections"]):
+        section = found["sections"][name]
+        if section["status"] != "done":
+            lines.append(f"[{name}] {section['status']}: {section['why']}")
+            continue
+        lines.append(f"[{name}] {section['seconds']:.0f} s")
+        results = [bench_results.from_row(row) for row in section["rows"]]
+        lines.append(bench_results.show(results))
+        wanted += sum(result.target is not None for result in results)
+        met += sum(result.verdict() in ("met", "stretch") for result in results)
+    return "\n".join([*lines, f"{met} of {wanted} targets met"])
+
+
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_string("out", None, "Folder of the results.", required=True)
+    flags.DEFINE_list("only", [], f"Sections: {', '.join(SECTIONS)}; all without it.")
+    flags.DEFINE_bool("rehearse", False, "Tiny sizes: everything runs, nothing means anything.")
+    flags.DEFINE_float("seconds", 480.0, "No section begins after this time.")
+
+
+def main() -> None:
+    """Command line."""
+    given = flags.FLAGS
+    validate.positive(**{"--seconds": given.seconds})
+    if jax.default_backend() == "cpu" and not given.rehearse:
+        raise InputError("there is no GPU; --rehearse runs everything tiny")
+    out = pathlib.Path(given.out).resolve()
+    compilation.use_cache(out / "cache" / "xla")
+    sizes = REHEARSAL if given.rehearse else GPU
+    print(table(run(out, given.only, sizes, given.seconds)))
+
+
+if __name__ == "__main__":
+    define_flags()
+    launch.run(main)

@@ -1,0 +1,309 @@
+"""The sections of `gpu_suite`: each measures one part and returns its figures."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from experiments import bench_sigreg, bench_steps, bench_sweep, bench_vit
+from experiments.bench_results import Result
+from experiments.bench_steps import Effort, Step
+from socialjepa_jax import alignment, hardware
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.masking import MaskConfig
+from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.models import attention
+from socialjepa_jax.models.functional import functional
+from socialjepa_jax.models.transformer import Attention
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives import OBJECTIVES
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.sigreg import epps_pulley
+from socialjepa_jax.validate import InputError
+
+
+class MissingPart(Exception):
+    """What a section measures does not exist here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How large everything is.
+
+    Attributes:
+        vit: the encoder.
+        local: pixels of LeJEPA's small views.
+        projector: width of its projector.
+        ijepa, lejepa: batch sizes of the steps.
+        batch: of the paired comparisons.
+        tokens: sequence lengths of the attention table.
+        sigreg: (samples, features, slices).
+        pictures, picture_size: to render.
+        sweep: (runs, steps a call).
+        distances, rows: latents of the alignment's distances and of its fit.
+        features: of these latents.
+        effort: how long to measure.
+    """
+
+    vit: ViTConfig = ViTConfig(dtype="bfloat16")
+    local: int = 96
+    projector: int = 2048
+    ijepa: tuple[int, ...] = (512, 1024, 2048)
+    lejepa: tuple[int, ...] = (128, 256, 512)
+    batch: int = 256
+    tokens: tuple[int, ...] = (37, 79, 197)
+    sigreg: tuple[tuple[int, int, int], ...] = bench_sigreg.SHAPES
+    pictures: int = 4096
+    picture_size: int = 96
+    sweep: tuple[int, int] = (189, 200)
+    distances: int = 50_000
+    rows: int = 1_000_000
+    features: int = 384
+    effort: Effort = Effort()
+
+
+GPU = Sizes()
+REHEARSAL = Sizes(
+    vit=ViTConfig(image_size=16, patch_size=4, width=16, depth=1, heads=1, dtype="bfloat16"),
+    local=8,
+    projector=16,
+    ijepa=(4, 8),
+    lejepa=(4,),
+    batch=4,
+    tokens=(5, 17),
+    sigreg=((64, 8, 16),),
+    pictures=4,
+    picture_size=8,
+    sweep=(2, 2),
+    distances=60,
+    rows=100,
+    features=4,
+    effort=Effort(calls=1, windows=1),
+)
+
+
+def ijepa_objective(sizes: Sizes) -> IJepa:
+    """Social-JEPA's: MLP predictor, 78 of 196 patches visible."""
+    masks = MaskConfig(context_fraction=0.4)
+    return IJepa(vit=sizes.vit, predictor="mlp_patch", masks=masks)
+
+
+def lejepa_objective(sizes: Sizes, kind: type = LeJepa, plain: bool = False) -> LeJepa:
+    """2 + 6 views; `plain` makes them without crops' randomness and colours."""
+    views = MultiCrop(local_size=sizes.local)
+    if plain:
+        off = Augment()
+        views = dataclasses.replace(views, view_a=off, view_b=off, local=off)
+    return kind(encoder=sizes.vit, projector_width=sizes.projector, projector_dim=128, views=views)
+
+
+def devices(sizes: Sizes) -> list[Result]:
+    """The matmul peak and copy bandwidth that the rest is held against."""
+    found = hardware.measured()
+    return [
+        Result("matmul peak, TFLOP/s", found.matmul_flops / 1e12, note=found.dtype),
+        Result("copy bandwidth, GB/s", found.copy_bytes / 1e9),
+    ]
+
+
+def _rates(
+    name: str, objective: object, batches: tuple[int, ...], sizes: Sizes, target: float
+) -> list[Result]:
+    """Share of the peak at each batch size, and the best of them against the target."""
+    found, shares = [], {}
+    for batch in batches:
+        try:
+            step = bench_steps.make_step(objective, batch)
+            taken = bench_steps.seconds(step.advance, sizes.effort)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            found.append(Result(f"{name}, batch {batch}", float("nan"), note="out of memory"))
+            continue
+        shares[batch] = step.flops / taken / hardware.measured().matmul_flops
+        found.append(Result(f"{name}, batch {batch}", shares[batch], note=_note(step, taken)))
+    if shares:
+        best = max(shares, key=shares.__getitem__)
+        note = f"share of the measured peak, batch {best}"
+        found.append(Result(name, shares[best], target, True, target + 0.12, note))
+    return found
+
+
+def _note(step: Step, taken: float) -> str:
+    bandwidth = step.compiled.accessed_bytes / taken / hardware.measured().copy_bytes
+    return (
+        f"{step.batch_size / taken:.0f} images/s, {1e3 * taken:.2f} ms, "
+        f"{step.flops / taken / 1e12:.3g} TFLOP/s, {bandwidth:.0%} of the bandwidth, "
+        f"{step.compiled.temporary_bytes / 2**30:.2f} GiB, {step.compiled.seconds:.0f} s to compile"
+    )
+
+
+def ijepa(sizes: Sizes) -> list[Result]:
+    """I-JEPA steps over batch sizes."""
+    return _rates("I-JEPA step", ijepa_objective(sizes), sizes.ijepa, sizes, 0.35)
+
+
+def lejepa(sizes: Sizes) -> list[Result]:
+    """LeJEPA steps over batch sizes."""
+    return _rates("LeJEPA step, 2 + 6 views", lejepa_objective(sizes), sizes.lejepa, sizes, 0.33)
+
+
+def mae(sizes: Sizes) -> list[Result]:
+    """Masked autoencoder steps over batch sizes."""
+    if "mae" not in OBJECTIVES:
+        raise MissingPart("there is no objective 'mae'")
+    return _rates("MAE step", OBJECTIVES["mae"](vit=sizes.vit), sizes.ijepa, sizes, 0.33)
+
+
+def dropping(sizes: Sizes) -> list[Result]:
+    """What dropping masked tokens saves."""
+    return [bench_vit.token_dropping(sizes.vit, sizes.batch, sizes.effort)]
+
+
+def attention_choices(sizes: Sizes) -> list[Result]:
+    """Forward and backward of an attention layer by every choice, and the table made of it."""
+    found, table = [], []
+    for tokens in sizes.tokens:
+        times = {}
+        for choice in attention.CHOICES[1:]:
+            name = f"attention, {tokens} tokens, {choice}, ms"
+            try:
+                times[choice] = bench_steps.seconds(
+                    _attention_layer(sizes, tokens, choice), sizes.effort
+                )
+                found.append(Result(name, 1e3 * times[choice]))
+            except InputError as error:
+                found.append(Result(name, float("nan"), note=str(error)))
+        best = min(times, key=times.__getitem__)
+        table.append((tokens, best))
+        gain = times["xla"] / times[best]
+        found.append(Result(f"attention, {tokens} tokens, gain over xla", gain, 1.0, note=best))
+    entry = {jax.devices()[0].device_kind: tuple(table)}
+    return [*found, Result("attention lengths measured", len(table), note=f"FASTEST: {entry}")]
+
+
+def _attention_layer(sizes: Sizes, tokens: int, choice: str) -> bench_steps.Advance:
+    vit, std = sizes.vit, sizes.vit.init_std
+    attention.check(choice, vit.width // vit.heads, vit.dtype)
+
+    def make(rngs: nnx.Rngs) -> Attention:
+        return Attention(vit.width, vit.heads, std=std, dtype=vit.dtype, choice=choice, rngs=rngs)
+
+    layer = functional(make)
+    params = jax.jit(layer.init)(jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (sizes.batch, tokens, vit.width), vit.dtype)
+    slopes = jax.jit(jax.grad(lambda p, x: jnp.square(layer.apply(p, x)).sum(), argnums=(0, 1)))
+    return lambda: slopes(params, x)
+
+
+def sigreg(sizes: Sizes) -> list[Result]:
+    """SIGReg alone, and its share of a LeJEPA step."""
+    found = []
+    for shape, limit in zip(sizes.sigreg, (None, 0.1, 0.15)):
+        z, directions = jax.device_put(bench_sigreg.problem(*shape))
+        step = bench_sigreg.compile_jax(z, directions, epps_pulley)
+        taken = bench_steps.seconds(lambda s=step, z=z, d=directions: s(z, d), sizes.effort)
+        name = f"SIGReg of {shape[0]} x {shape[1]}, {shape[2]} slices, ms"
+        found.append(Result(name, 1e3 * taken, limit, False))
+    return [*found, _share(sizes, "SIGReg's share of a LeJEPA step", 0.01, 0.002)]
+
+
+def _share(sizes: Sizes, name: str, target: float, stretch: float) -> Result:
+    kinds = (LeJepa, bench_steps.WithoutSigReg)
+    steps = [
+        bench_steps.make_step(lejepa_objective(sizes, kind, plain=True), sizes.lejepa[0])
+        for kind in kinds
+    ]
+    with_, without = bench_steps.together([step.advance for step in steps], sizes.effort)
+    return Result(name, 1 - without / with_, target, False, stretch, f"{1e3 * with_:.1f} ms")
+
+
+def pipeline(sizes: Sizes) -> list[Result]:
+    """What drawing batches and augmenting them on the device costs."""
+    arguments = (sizes.vit, sizes.batch, sizes.effort)
+    return [bench_vit.pipeline(*arguments), bench_vit.augmentation(*arguments)]
+
+
+def views(sizes: Sizes) -> list[Result]:
+    """What LeJEPA's random crops, colours and blur cost."""
+    steps = [
+        bench_steps.make_step(lejepa_objective(sizes, plain=plain), sizes.lejepa[0])
+        for plain in (False, True)
+    ]
+    full, plain = bench_steps.together([step.advance for step in steps], sizes.effort)
+    note = f"{1e3 * full:.1f} ms with, {1e3 * plain:.1f} ms without"
+    return [Result("views' share of a LeJEPA step", 1 - plain / full, 0.05, False, 0.02, note)]
+
+
+def rendering(sizes: Sizes) -> list[Result]:
+    """Pictures of the toy world a second."""
+    world = ToysData(image_size=sizes.picture_size)
+    factors = world.observations()[: sizes.pictures]
+    world.render(factors)
+    start = time.perf_counter()
+    world.render(factors)
+    rate = len(factors) / (time.perf_counter() - start)
+    note = f"{len(factors)} of {sizes.picture_size} pixels, to the host"
+    return [Result("toy pictures a second", rate, note=note)]
+
+
+def sweep(sizes: Sizes) -> list[Result]:
+    """The identifiability paper's grid of 189 runs, projected from some of its steps."""
+    runs, steps = sizes.sweep
+    taken = bench_steps.seconds(bench_sweep.jax_runs(runs, steps, "auto"), Effort(1, 1))
+    taken *= bench_sweep.GRID_STEPS / steps
+    note = f"{runs} runs of {bench_sweep.GRID_STEPS} steps, from {steps}"
+    return [Result("sweep, s", taken, 180, False, 60, note)]
+
+
+def alignments(sizes: Sizes) -> list[Result]:
+    """Distances, neighbours and a fit at sizes that a laptop does not see."""
+    found = []
+    measures: list[tuple[str, int, float, Callable[[np.ndarray, np.ndarray], object]]] = [
+        ("DSC", sizes.distances, 3.0, lambda x, y: alignment.dsc(x, y, exact=False)),
+        ("DSC + NOS@10", sizes.distances, 5.0, lambda x, y: alignment.compare(x, y, exact=False)),
+        ("ridge map", sizes.rows, 5.0, lambda x, y: alignment.fit(x, y)),
+    ]
+    for name, count, limit, run in measures:
+        rng = np.random.default_rng(0)
+        base = rng.standard_normal((min(count, 10_000), sizes.features)).astype(np.float32)
+        x = np.resize(base, (count, sizes.features))
+        y = x[:, ::-1] + 0.1 * np.roll(x, 1, axis=0)
+        run(x, y)
+        start = time.perf_counter()
+        run(x, y)
+        taken = time.perf_counter() - start
+        note = f"{count} x {sizes.features}, from the host"
+        found.append(Result(f"{name}, s", taken, limit, False, note=note))
+    return found
+
+
+def pytorch(sizes: Sizes) -> list[Result]:
+    """A plain PyTorch step of the same ViT beside ours."""
+    found = bench_vit.against_torch(sizes.vit, sizes.batch, sizes.effort)
+    if not found:
+        raise MissingPart("there is no PyTorch for this device")
+    return found
+
+
+SECTIONS: dict[str, Callable[[Sizes], list[Result]]] = {
+    "hardware": devices,
+    "ijepa": ijepa,
+    "lejepa": lejepa,
+    "mae": mae,
+    "dropping": dropping,
+    "attention": attention_choices,
+    "sigreg": sigreg,
+    "pipeline": pipeline,
+    "views": views,
+    "rendering": rendering,
+    "sweep": sweep,
+    "alignment": alignments,
+    "pytorch": pytorch,
+}

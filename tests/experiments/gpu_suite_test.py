@@ -1,0 +1,153 @@
+"""The GPU suite's rehearsal, and that it goes on where it stopped."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from experiments import bench_results, bench_steps, gpu_suite, suite_sections
+from experiments.bench_results import Result
+from experiments.suite_sections import REHEARSAL, SECTIONS, MissingPart
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.sharding import Reduce
+from socialjepa_jax.validate import InputError
+
+QUICK = ("hardware", "mae", "attention", "alignment", "pytorch")
+
+
+def check(found, names):
+    for name in names:
+        section = found["sections"][name]
+        assert section["status"] in ("done", "skipped"), section
+        if section["status"] == "done":
+            assert section["rows"]
+            for row in section["rows"]:
+                assert row["verdict"] in ("", "met", "stretch", "missed")
+
+
+def test_quick_sections_run_through(tmp_path):
+    found = gpu_suite.run(tmp_path, list(QUICK), REHEARSAL)
+    check(found, QUICK)
+    saved = json.loads((tmp_path / "gpu_suite.json").read_text())
+    assert set(saved["sections"]) == set(QUICK) and saved["rehearsal"] is True
+    text = (tmp_path / "gpu_suite.txt").read_text()
+    assert "[mae] skipped: there is no objective 'mae'" in text
+    assert "matmul peak, TFLOP/s" in text and "REHEARSAL" in text
+    assert "attention='cudnn' needs a GPU" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name not in QUICK])
+def test_every_section_runs_through(name, tmp_path):
+    check(gpu_suite.run(tmp_path, [name], REHEARSAL), [name])
+
+
+@pytest.fixture
+def sections(monkeypatch):
+    """Three sections: one is fine, one fails at first, one has no part."""
+    calls = []
+
+    def fine(sizes):
+        calls.append("fine")
+        return [Result("figure", 1.0, 2.0), Result("other", 3.0, 2.0, stretch=4.0)]
+
+    def shaky(sizes):
+        calls.append("shaky")
+        if calls.count("shaky") == 1:
+            raise RuntimeError("out of\nmemory")
+        return [Result("late", float("nan"))]
+
+    def missing(sizes):
+        raise MissingPart("there is no such part")
+
+    table = {"fine": fine, "shaky": shaky, "missing": missing}
+    monkeypatch.setattr(gpu_suite, "SECTIONS", table)
+    return calls
+
+
+def test_a_second_call_does_what_the_first_one_left(sections, tmp_path):
+    first = gpu_suite.run(tmp_path, [], REHEARSAL)
+    assert first["sections"]["shaky"]["why"] == "RuntimeError: out of memory"
+    text = (tmp_path / "gpu_suite.txt").read_text()
+    assert "[shaky] failed" in text and "[missing] skipped: there is no such part" in text
+    assert "1 of 2 targets met" in text
+    second = gpu_suite.run(tmp_path, [], REHEARSAL)
+    assert sections == ["fine", "shaky", "shaky"]  # what is done is not done again
+    assert second["sections"]["shaky"]["status"] == "done"
+    assert second["sections"]["fine"] == first["sections"]["fine"]
+    assert gpu_suite.table(json.loads((tmp_path / "gpu_suite.json").read_text()))
+
+
+def test_no_section_begins_after_the_time(sections, tmp_path):
+    found = gpu_suite.run(tmp_path, [], REHEARSAL, limit=-1.0)
+    assert sections == [] and found["sections"]["fine"]["status"] == "left"
+    assert gpu_suite.run(tmp_path, ["fine"], REHEARSAL)["sections"]["fine"]["status"] == "done"
+
+
+def test_other_devices_files_and_unknown_sections_are_refused(sections, tmp_path):
+    gpu_suite.run(tmp_path, ["fine"], REHEARSAL)
+    with pytest.raises(InputError, match="measured with another rehearsal"):
+        gpu_suite.run(tmp_path, [], dataclasses.replace(REHEARSAL, batch=2))
+    path = tmp_path / "gpu_suite.json"
+    path.write_text(path.read_text().replace("cpu (cpu)", "H100 (gpu)"))
+    with pytest.raises(InputError, match="measured with another device"):
+        gpu_suite.run(tmp_path, [], REHEARSAL)
+    path.write_text("[]")
+    with pytest.raises(InputError, match="not a file of this program"):
+        gpu_suite.run(tmp_path, [], REHEARSAL)
+    with pytest.raises(InputError, match="--only='none' must be one of 'fine'"):
+        gpu_suite.run(tmp_path, ["none"], REHEARSAL)
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict"),
+    [
+        (Result("x", 0.4, 0.35, stretch=0.47), "met"),
+        (Result("x", 0.5, 0.35, stretch=0.47), "stretch"),
+        (Result("x", 0.3, 0.35, stretch=0.47), "missed"),
+        (Result("x", 1.01, 1.02, at_least=False, stretch=1.005), "met"),
+        (Result("x", 1.03, 1.02, at_least=False, stretch=1.005), "missed"),
+        (Result("x", float("nan"), 0.35), "missed"),
+        (Result("x", 3.0), ""),
+    ],
+)
+def test_verdicts(result, verdict):
+    assert result.verdict() == verdict
+    assert bench_results.from_row(result.row()).describe() == result.describe()
+
+
+def test_the_targets_are_those_published():
+    """Shares of the peak for steps that the sections build: pass and stretch."""
+    sizes = dataclasses.replace(REHEARSAL, ijepa=(2,))
+    step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench_steps, "make_step", lambda *a, **k: step)
+        ijepa, lejepa = suite_sections.ijepa(sizes)[-1], suite_sections.lejepa(sizes)[-1]
+    assert (ijepa.target, ijepa.stretch) == pytest.approx((0.35, 0.47))
+    assert (lejepa.target, lejepa.stretch) == pytest.approx((0.33, 0.45))
+
+
+class _Compiled:
+    accessed_bytes, temporary_bytes, seconds = 1.0, 1, 1.0
+
+
+@pytest.mark.nightly
+def test_masking_everything_is_the_same_loss():
+    """Otherwise the ratio of the times would say nothing."""
+    import jax
+
+    vit = ViTConfig(image_size=24, patch_size=4, channels=1, width=16, depth=2, heads=2)
+    objectives = [
+        kind(vit=vit, predictor="mlp_patch") for kind in (IJepa, bench_steps.MaskEverything)
+    ]
+    params, aux = objectives[0].init(jax.random.key(0))
+    batch = {
+        "image": jax.random.normal(jax.random.key(1), (3, 24, 24, 1)),
+        "index": jax.numpy.arange(3),
+    }
+    losses = [
+        float(o.loss(params, aux, batch, jax.random.key(2), {}, Reduce())[0]) for o in objectives
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -1,0 +1,131 @@
+"""The scaling model, and that a compiled step on 8 devices has the collectives it counts."""
+
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import scaling_model
+from experiments.scaling_model import Chip, Collective, Links
+from socialjepa_jax import sharding
+from socialjepa_jax.agents import AgentData, Trainer
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.optim import AdamW
+from socialjepa_jax.validate import InputError
+
+VIT = ViTConfig(image_size=16, patch_size=4, channels=1, width=32, depth=1, heads=2)
+SLOW = Links(chips_per_node=4, node_bytes=100.0, network_bytes=10.0, latency=0.5)
+
+
+def compiled_step(objective, agents, batch):
+    """The optimised program of a step on all 8 devices."""
+    mesh = sharding.make_mesh(agents, batch, jax.devices())
+    trainer = Trainer(objective, AdamW(), Augment(), 10, batch, 1, mesh, "map")
+    place = sharding.by_agent(mesh)
+    data = AgentData(
+        np.zeros((agents, 16, 16, 16, 1), np.uint8),
+        np.tile(np.arange(16, dtype=np.int32), (agents, 1)),
+        np.zeros((agents, 1), np.float32),
+        np.ones((agents, 1), np.float32),
+    )
+    hparams = {
+        "seed": jnp.arange(agents, dtype=jnp.uint32),
+        "learning_rate": jnp.ones(agents),
+        "total_steps": jnp.full(agents, 10, jnp.int32),
+    }
+    data, hparams = jax.device_put((data, hparams), place)
+    state = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+        jax.eval_shape(trainer.init, hparams),
+    )
+    return trainer.step.lower(state, data, hparams).compile().as_text()
+
+
+VIEWS = MultiCrop(local_views=0, view_a=Augment(), view_b=Augment())
+
+
+@pytest.mark.parametrize(
+    ("objective", "agents"),
+    [
+        (IJepa(vit=VIT, predictor="mlp_cls", mlp_width=32), 2),
+        pytest.param(IJepa(vit=VIT, predictor="mlp_cls", mlp_width=32), 1,
+                     marks=pytest.mark.nightly),
+        pytest.param(LeJepa(encoder=VIT, projector_layers=1, views=VIEWS, sigreg_slices=16), 2,
+                     marks=pytest.mark.nightly),
+    ],
+)  # fmt: skip
+def test_a_step_sums_its_gradients_and_next_to_nothing_else(objective, agents):
+    found = scaling_model.collectives(compiled_step(objective, agents, 8))
+    assert {c.kind for c in found} == {"all-reduce"}
+    assert {c.group for c in found} == {8 // agents}  # an agent's devices, never another's
+    gradients = scaling_model.gradient_bytes(objective)
+    rest = sum(c.size for c in found) - gradients
+    assert 0 < rest < 0.1 * gradients + 4096  # loss, metrics, SIGReg's sums
+
+
+def test_collectives_are_read_off_a_program():
+    text = """
+  %all-reduce.1 = (f32[4,8]{1,0}, f32[]) all-reduce(%a, %b), replica_groups={{0,1},{2,3}}
+  %x = f32[4] add(%c, %d)
+  ROOT %ag = bf16[16]{0} all-gather-start(%c), replica_groups=[2,4]<=[8], dimensions={0}
+"""
+    assert scaling_model.collectives(text) == [
+        Collective("all-reduce", 4 * 33, 2),
+        Collective("all-gather", 32, 4),
+    ]
+
+
+def test_sums_inside_a_node_and_between_nodes():
+    assert scaling_model.sum_seconds(400, 1, SLOW) == 0
+    assert scaling_model.sum_seconds(400, 4, SLOW) == pytest.approx(2 * 0.75 * 4 + 6 * 0.5)
+    both = 2 * 0.75 * 4 + 2 * 0.5 * 100 / 10 + (6 + 2) * 0.5
+    assert scaling_model.sum_seconds(400, 8, SLOW) == pytest.approx(both)
+
+
+def test_efficiency_falls_with_chips_and_overlap_helps():
+    chip = Chip(1e-3, 75e-6, "test")
+    grown = [scaling_model.predict(chip, 9e7, 12, n, 1024, Links(), 1024) for n in (1, 8, 64, 512)]
+    assert grown[0].worst == grown[0].best == 1
+    assert all(a.worst > b.worst for a, b in itertools.pairwise(grown))
+    assert all(p.worst < p.best <= 1 for p in grown[1:])
+    split = scaling_model.predict(chip, 9e7, 12, 512, 16, Links(), 1024)
+    assert split.best < grown[-1].best
+    limit = scaling_model.breaks_at(chip, 9e7, 12, Links(), 1024, 8192)
+    best = [
+        scaling_model.predict(chip, 9e7, 12, n, 8192 / n, Links(), 1024).best
+        for n in (limit // 2, limit)
+    ]
+    assert best[0] >= scaling_model.ENOUGH > best[1]
+
+
+def test_the_chip_is_fitted_to_the_suite_and_the_report_says_so(tmp_path):
+    path = tmp_path / "gpu_suite.json"
+    rows = [
+        {"name": f"I-JEPA step, batch {b}", "note": f"9 images/s, {1 + 0.08 * b:.2f} ms, 1 TFLOP/s"}
+        for b in (512, 1024, 2048)
+    ]
+    rows.append({"name": "I-JEPA step", "note": "share of the measured peak, batch 512"})
+    path.write_text(json.dumps({"device": "H100", "sections": {"ijepa": {"rows": rows}}}))
+    chip = scaling_model.measured_chip(path)
+    assert (chip.fixed, chip.per_picture) == pytest.approx((1e-3, 8e-5), rel=1e-3)
+    text = scaling_model.report(chip, IJepa(vit=VIT), 1024, Links())
+    assert "measured on H100" in text and text.count("below 90%") == 2
+    assert "assumed" in scaling_model.assumed_chip(IJepa(vit=VIT)).origin
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    path = tmp_path / "gpu_suite.json"
+    for text in ("", "{}", '{"sections": {"ijepa": {"rows": 3}}}'):
+        path.write_text(text)
+        with pytest.raises(InputError, match="is not a file of"):
+            scaling_model.measured_chip(path)
+    path.write_text('{"device": "x", "sections": {"ijepa": {"rows": []}}}')
+    with pytest.raises(InputError, match="two batch sizes, has 0"):
+        scaling_model.measured_chip(path)
