@@ -126,7 +126,7 @@ def main() -> None:
     if jax.default_backend() == "cpu" and not given.rehearse:
         raise InputError("there is no GPU; --rehearse runs everything tiny")
     out = pathlib.Path(given.out).resolve()
-    compilation.use_cache(out / "cache" / "xla")
+    compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     sizes = REHEARSAL if given.rehearse else GPU
     print(table(run(out, given.only, sizes, given.seconds)))
 

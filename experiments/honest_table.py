@@ -301,7 +301,7 @@ def define_flags() -> None:
 def main() -> None:
     """Runs what is missing and writes the table."""
     out = pathlib.Path(flags.FLAGS.out).resolve()
-    compilation.use_cache(out / "cache" / "xla")
+    compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     experiments = arms(
         flags.FLAGS.objectives, flags.FLAGS.eth80, flags.FLAGS.scale, flags.FLAGS.steps
     )

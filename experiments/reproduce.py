@@ -71,7 +71,7 @@ def reproduce(
         if name not in NAMES:
             raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
     out.mkdir(parents=True, exist_ok=True)
-    compilation.use_cache(out / "cache" / "xla")
+    compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
         settings = {"eth80": eth80} if name in PICTURED else {}

@@ -12,8 +12,12 @@ import jax
 from socialjepa_jax.validate import InputError
 
 
-def use_cache(folder: pathlib.Path) -> None:
+def use_cache(folder: pathlib.Path, flag: str) -> None:
     """Keeps compiled programs in a folder, so that a second start of the same command is quick.
+
+    Args:
+        folder: made if missing.
+        flag: the setting that named it, for the message.
 
     Raises:
         InputError: the folder cannot be made or written.
@@ -25,8 +29,7 @@ def use_cache(folder: pathlib.Path) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"the compilation cache {folder} cannot be written: {error.strerror}; "
-            "--compilation_cache= names another folder"
+            f"{flag}: the compilation cache {folder} cannot be written: {error.strerror}"
         ) from None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -42,8 +42,10 @@ def main() -> None:
         raise InputError("--workdir= must name a folder")
     workdir = pathlib.Path(_WORKDIR.value)
     profile = profiling.Window.parse(_PROFILE.value) if _PROFILE.value is not None else None
-    cache = pathlib.Path(_CACHE.value) if _CACHE.value else loop.cache_folder(workdir) / "xla"
-    compilation.use_cache(cache)
+    if _CACHE.value:
+        compilation.use_cache(pathlib.Path(_CACHE.value), f"--compilation_cache={_CACHE.value}")
+    else:
+        compilation.use_cache(loop.cache_folder(workdir) / "xla", f"--workdir={workdir}")
     print(f"Report: {loop.fit(experiment, workdir, profile).report}")
 
 

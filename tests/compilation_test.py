@@ -37,13 +37,13 @@ def settings():
 
 
 def test_the_cache_is_made_and_used(tmp_path, settings):
-    compilation.use_cache(tmp_path / "a" / "b")
+    compilation.use_cache(tmp_path / "a" / "b", "--out=x")
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "a" / "b")
 
 
 def test_a_cache_that_cannot_be_written_is_refused(tmp_path, settings):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(InputError, match=r"compilation cache .*file.* cannot be written"):
-            compilation.use_cache(folder)
+        with pytest.raises(InputError, match=r"--out=x: the compilation cache .*file.* cannot be"):
+            compilation.use_cache(folder, "--out=x")
     assert jax.config.jax_compilation_cache_dir != str(tmp_path / "file")
