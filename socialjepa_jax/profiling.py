@@ -4,6 +4,8 @@ The trace itself opens in Perfetto or TensorBoard; the table needs neither.
 """
 
 import collections
+import gzip
+import json
 import pathlib
 import re
 from collections.abc import Iterable
@@ -16,6 +18,8 @@ from absl import logging
 
 from socialjepa_jax.compilation import Compiled
 from socialjepa_jax.validate import InputError
+
+Span = tuple[float, float, str]  # start and end in microseconds, operation
 
 
 @dataclass(frozen=True)
@@ -119,37 +123,48 @@ def operations(folder: pathlib.Path, program_text: str = "") -> list[Operation]:
 
     `program_text` is the optimised HLO of what ran, which tells where operations come from.
     """
-    files = sorted(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
+    files = sorted(folder.rglob("*.trace.json.gz"), key=lambda path: path.stat().st_mtime)
     if not files:
         return []
     origin = sources(program_text)
     seconds: dict[str, float] = collections.defaultdict(float)
     counts: collections.Counter[str] = collections.Counter()
-    for plane in jax.profiler.ProfileData.from_file(str(files[-1])).planes:
-        for line in plane.lines:
-            for name, own in _own_times(_spans(line)):
-                kind = origin.get(name) or re.sub(r"[.\d]+$", "", name)
-                seconds[kind] += own
-                counts[kind] += 1
+    for spans in _spans(files[-1]):
+        for name, own in _own_times(spans):
+            kind = origin.get(name) or re.sub(r"[.\d]+$", "", name)
+            seconds[kind] += own
+            counts[kind] += 1
     total = sum(seconds.values()) or 1.0
     return [
-        Operation(name, counts[name], taken * 1e-9, taken / total)
+        Operation(name, counts[name], taken * 1e-6, taken / total)
         for name, taken in sorted(seconds.items(), key=lambda item: -item[1])
     ]
 
 
-def _spans(line: Any) -> list[tuple[float, float, str]]:
-    """(start, end, operation) of a thread's or stream's operations, in nanoseconds."""
-    spans = []
-    for event in line.events:
-        name = dict(event.stats).get("hlo_op") or (event.name if line.name == "XLA Ops" else None)
+def _spans(path: pathlib.Path) -> list[list[Span]]:
+    """The operations of each thread or stream of a trace, in order."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    names = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in events
+        if event.get("ph") == "M" and event.get("name") == "thread_name"
+    }
+    lines: dict[tuple[int, int], list[Span]] = collections.defaultdict(list)
+    for event in events:
+        if event.get("ph") != "X":
+            continue
+        line = (event["pid"], event["tid"])
+        name = event.get("args", {}).get("hlo_op")
+        if name is None and names.get(line) == "XLA Ops":  # of a TPU
+            name = event["name"]
         if name is not None:
-            start = float(event.start_ns)
-            spans.append((start, start + float(event.duration_ns), str(name)))
-    return sorted(spans, key=lambda span: (span[0], -span[1]))
+            start = float(event["ts"])
+            lines[line].append((start, start + float(event.get("dur", 0.0)), str(name)))
+    return [sorted(spans, key=lambda span: (span[0], -span[1])) for spans in lines.values()]
 
 
-def _own_times(spans: Iterable[tuple[float, float, str]]) -> list[tuple[str, float]]:
+def _own_times(spans: Iterable[Span]) -> list[tuple[str, float]]:
     """Each operation's time without that of those inside it (the body of a loop)."""
     own: list[tuple[str, float]] = []
     open_: list[tuple[float, int]] = []  # (end, place in `own`) of those around
