@@ -18,6 +18,7 @@ import jax
 from absl import flags, logging
 
 from experiments import reliability_checks as checks
+from experiments import reliability_data as data
 from experiments import reliability_states as states
 from experiments.reliability_checks import Lab, Seen
 from socialjepa_jax import launch, validate
@@ -39,6 +40,11 @@ def table(factor: int) -> dict[str, tuple[str, Callable[[Lab], Seen]]]:
         "stops_after_many": ("exit 3, nothing saved", checks.stops_after_many),
         "hostile_files": (">= 60, 0 executed, 0 accepted", checks.hostile_files),
         "blocking": ("< 50 ms at 64 MiB", checks.blocking),
+        "same_batches": ("equal for any processes and workers", data.same_batches),
+        "same_losses": ("stream as resident", data.same_losses),
+        "broken_records": ("counted, listed, exit 3 above the limit", data.broken_records),
+        "stream_resumes": ("equal at the end", data.stream_resumes),
+        "stream_leftovers": ("0 processes, 0 segments", data.stream_leftovers),
         "leftovers": ("0 and 0", checks.leftovers),
     }
 

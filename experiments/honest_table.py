@@ -22,7 +22,7 @@ from absl import flags
 from configs import eth80_ijepa, eth80_lejepa, smoke, toys_ijepa, toys_lejepa
 from experiments import jackknife
 from experiments.jackknife import Estimate
-from socialjepa_jax import compilation, evaluation, launch, loop, validate
+from socialjepa_jax import compilation, evaluation, launch, loop, program, validate
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.json_files import write_json
@@ -100,8 +100,8 @@ def run(experiment: Experiment, workdir: pathlib.Path) -> dict[str, dict[tuple[s
     """
     result = loop.fit(experiment, workdir)
     trainer = loop.make_trainer(experiment)
-    data = loop.place(experiment, result.dataset, trainer)
-    everything = loop.encode_states(
+    data = program.place(experiment, result.dataset, trainer)
+    everything = program.encode_states(
         trainer, result.state, data, result.dataset.num_states, experiment, everything=True
     )
     # At step 0 the moving average is the encoder itself, so both have the same untrained controls.

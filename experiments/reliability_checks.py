@@ -218,8 +218,8 @@ def refusals(lab: Lab) -> Seen:
     """Bad folders are refused by name before anything is compiled; checkpoints stay as they are."""
     good, bad = 0, []
     cases: dict[str, Any] = _refusals(lab)
-    place, usage = loop.place, shutil.disk_usage
-    loop.place = _too_late
+    begin, usage = loop.open_batches, shutil.disk_usage
+    loop.open_batches = _too_late  # type: ignore[assignment]
     try:
         for name, (workdir, what, words) in cases.items():
             if (said := _refusal(what, workdir)) and words in said:
@@ -230,7 +230,7 @@ def refusals(lab: Lab) -> Seen:
         said = _refusal(lab.experiment, lab.folder / "no_room")
         good, bad = (good + 1, bad) if said and "room" in said else (good, [*bad, f"room: {said}"])
     finally:
-        loop.place, shutil.disk_usage = place, usage
+        loop.open_batches, shutil.disk_usage = begin, usage
     for workdir in (case[0] for case in cases.values()):
         if (workdir / "checkpoints" / str(STEPS)).exists():
             if runs.digests(workdir, STEPS) != lab.truth:

@@ -139,9 +139,11 @@ class Children:
 
     Attributes:
         cache: folder of compiled programs.
+        daemon: end with this process; a child that has workers of its own cannot.
     """
 
     cache: pathlib.Path
+    daemon: bool = True
 
     @functools.cached_property
     def _context(self) -> Any:
@@ -154,7 +156,7 @@ class Children:
     ) -> BaseProcess:
         """Starts a run, or goes on with it."""
         arguments = (what, workdir, self.cache, fault or Fault())
-        child = self._context.Process(target=_child, args=arguments, daemon=True)
+        child = self._context.Process(target=_child, args=arguments, daemon=self.daemon)
         child.start()
         return child
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments import reliability_runs as runs
 from experiments.reliability_checks import Lab, Seen
-from socialjepa_jax import agents, checkpoint, loop
+from socialjepa_jax import agents, checkpoint, loop, program
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Monitors
 
@@ -61,7 +61,7 @@ class _Steps:
         )
         self.trainer = loop.make_trainer(self.experiment)
         self.dataset = self.experiment.data.load(lab.folder)
-        self.data = loop.place(self.experiment, self.dataset, self.trainer)
+        self.data = program.place(self.experiment, self.dataset, self.trainer)
         self.hparams = loop.make_hparams(self.experiment)
 
     def start(self) -> AgentState:

@@ -21,7 +21,7 @@ import numpy as np
 from absl import flags
 
 from configs import toys_ijepa
-from socialjepa_jax import alignment, controls, evaluation, launch, loop, validate
+from socialjepa_jax import alignment, controls, evaluation, launch, loop, program, validate
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
@@ -96,12 +96,12 @@ def measure(config: Config, cache: pathlib.Path) -> list[dict[str, Any]]:
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(cache)
     trainer = loop.make_trainer(experiment)
-    data = loop.place(experiment, dataset, trainer)
+    data = program.place(experiment, dataset, trainer)
     hparams = loop.make_hparams(experiment)
     state = trainer.init(hparams)
 
     def encode() -> dict[str, np.ndarray]:
-        return loop.encode_states(
+        return program.encode_states(
             trainer, state, data, dataset.num_states, experiment, everything=True
         )
 

@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax import sharding, validate
 from socialjepa_jax.data.augment import Augment, augment
-from socialjepa_jax.data.resident import batch_rows, gather, normalize
+from socialjepa_jax.data.resident import batch_rows, gather, normalize, round_keys
 from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams, Metrics, Objective
 from socialjepa_jax.optim import AdamW
@@ -82,6 +82,45 @@ class AgentData:
     rows: jax.Array
     mean: jax.Array
     std: jax.Array
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["images", "rows", "first", "mean", "std"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class StreamedData:
+    """What the agents see in the steps of one call, where the data do not live on the devices.
+
+    Attributes:
+        images: u8[A, S, B, H, W, C], split over 'data' along B.
+        rows: i32[A, S, B], the states they show.
+        first: i32[A], the draw (step + passed_over) that comes first.
+        mean, std: f32[A, C], pixel statistics of the training pictures.
+    """
+
+    images: jax.Array
+    rows: jax.Array
+    first: jax.Array
+    mean: jax.Array
+    std: jax.Array
+
+    @staticmethod
+    def specs() -> "StreamedData":
+        """How it is split over a mesh."""
+        batch, agent = P(sharding.AGENT, None, sharding.DATA), P(sharding.AGENT)
+        return StreamedData(batch, batch, agent, agent, agent)  # type: ignore[arg-type]
+
+
+def order_keys(seeds: jax.Array, epochs: int) -> jax.Array:
+    """u32[A, E, 16]: what the order of the rows in every epoch is made of, for each seed [A]."""
+
+    def of_epoch(seed: jax.Array, epoch: jax.Array) -> jax.Array:
+        return round_keys(jax.random.fold_in(agent_key(seed, _ORDER), epoch))
+
+    over_epochs = jax.vmap(of_epoch, in_axes=(None, 0))
+    return jax.vmap(over_epochs, in_axes=(0, None))(seeds, jnp.arange(epochs))
 
 
 def agent_key(seed: jax.Array, stream: int) -> jax.Array:
@@ -142,19 +181,30 @@ class Trainer:
             out_shardings=sharding.by_agent(self.mesh),
         )
 
-    def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
+    def _batch(
+        self, state: AgentState, data: AgentData | StreamedData, seed: jax.Array
+    ) -> dict[str, jax.Array]:
         """This shard's part of the global batch of one agent at this step."""
+        rows, pictures = self._draw(state, data, seed)
+        _, step_key = self._step_keys(state.step, seed)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
+        pictures = augment(pictures.astype(jnp.float32) / 255, keys, self.augmentation)
+        images = normalize(pictures, data.mean, data.std)
+        return {"image": images, "index": rows, "mean": data.mean, "std": data.std}
+
+    def _draw(
+        self, state: AgentState, data: AgentData | StreamedData, seed: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Rows i32[B] and pictures u8[B, H, W, C] of this shard."""
+        if isinstance(data, StreamedData):
+            at = state.step - data.first
+            return data.rows[at], data.images[at]
         num_shards = self.mesh.shape[sharding.DATA]
         rows = batch_rows(agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size)
         local = self.batch_size // num_shards
         start = jax.lax.axis_index(sharding.DATA) * local
         rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
-        _, step_key = self._step_keys(state.step, seed)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(step_key, rows)
-        pictures = data.images[rows].astype(jnp.float32) / 255
-        pictures = augment(pictures, keys, self.augmentation)
-        images = normalize(pictures, data.mean, data.std)
-        return {"image": images, "index": rows, "mean": data.mean, "std": data.std}
+        return rows, data.images[rows]
 
     def _step_keys(self, step: jax.Array, seed: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The step's keys of the objective and of the augmentation."""
@@ -162,7 +212,7 @@ class Trainer:
         return loss_key, augment_key
 
     def _step_one(
-        self, state: AgentState, data: AgentData, hparams: HParams
+        self, state: AgentState, data: AgentData | StreamedData, hparams: HParams
     ) -> tuple[AgentState, Metrics]:
         """One update of one agent, inside shard_map."""
         drawn = replace(state, step=state.step + state.passed_over)
@@ -205,11 +255,13 @@ class Trainer:
         )
 
     @functools.cached_property
-    def step(self) -> Callable[[AgentState, AgentData, HParams], tuple[AgentState, Metrics]]:
+    def step(
+        self,
+    ) -> Callable[[AgentState, AgentData | StreamedData, HParams], tuple[AgentState, Metrics]]:
         """The compiled call: (state, data, hparams) -> (state, metrics [A, S]). Donates state."""
 
         def steps_of_one(
-            state: AgentState, data: AgentData, hparams: HParams
+            state: AgentState, data: AgentData | StreamedData, hparams: HParams
         ) -> tuple[AgentState, Metrics]:
             return jax.lax.scan(
                 lambda carry, _: self._step_one(carry, data, hparams),
@@ -261,14 +313,20 @@ class Trainer:
             if self.agent_map == "vmap"
             else lambda *args: jax.lax.map(lambda a: one(*a), args)
         )
-        mapped = jax.shard_map(
-            many,
-            mesh=self.mesh,
-            in_specs=P(sharding.AGENT),
-            out_specs=P(sharding.AGENT),
-            check_vma=not self._takes_kernels,
-        )
-        return jax.jit(mapped, donate_argnums=(0,) if donate else ())
+
+        def sharded(*args: Any) -> Any:
+            agent = P(sharding.AGENT)
+            specs = tuple(a.specs() if isinstance(a, StreamedData) else agent for a in args)
+            mapped = jax.shard_map(
+                many,
+                mesh=self.mesh,
+                in_specs=specs,
+                out_specs=agent,
+                check_vma=not self._takes_kernels,
+            )
+            return mapped(*args)
+
+        return jax.jit(sharded, donate_argnums=(0,) if donate else ())
 
 
 def place(

@@ -16,6 +16,7 @@ from socialjepa_jax import validate
 from socialjepa_jax.data import DATASETS
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import ToysData
 from socialjepa_jax.models.encoders import ENCODERS
@@ -183,7 +184,7 @@ class Experiment:
     """
 
     name: str
-    data: ToysData | SmallNorbData | ArraysData
+    data: ToysData | SmallNorbData | ArraysData | FolderData
     objective: IJepa | LeJepa | MaskedLeJepa | VicReg | InfoNce
     seed: int = 0
     pretrain_on: str = "train"
@@ -307,6 +308,7 @@ def _check_type(hint: Any, value: Any, path: str) -> Any:
 # (Nor do `monitors`, as long as all numbers are finite.)
 FREE_TO_CHANGE = {
     "config": {"checkpoint", "monitors"},
+    "config.data": {"workers", "max_broken"},
     "config.run": {
         "log_every", "eval_every", "save_every", "keep_checkpoints", "steps_per_call",
         "agent_map", "encode_batch",

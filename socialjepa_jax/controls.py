@@ -9,12 +9,12 @@ Shape key: N states, D latent dimensions, P pixels, F one-hot features.
 
 import numpy as np
 
-from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.data.base import Images, ViewDataset
 
 _PCA_ROWS = 2000  # components are fitted on at most so many pictures, drawn at random
 
 
-def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarray:
+def pixel_pca(images: Images, train_rows: np.ndarray, dim: int) -> np.ndarray:
     """Projects pictures on the leading principal components of the training pictures.
 
     Args:
@@ -28,7 +28,7 @@ def pixel_pca(images: np.ndarray, train_rows: np.ndarray, dim: int) -> np.ndarra
         are turned by a fixed random rotation: standardising each principal component would whiten
         them, so that R2 counts the least of them like the first, which it does to no encoder.
     """
-    pixels_NP = images.reshape(len(images), -1).astype(np.float32) / 255.0
+    pixels_NP = np.asarray(images).reshape(len(images), -1).astype(np.float32) / 255.0
     rng = np.random.default_rng(0)
     train_RP = pixels_NP[rng.permutation(train_rows)[:_PCA_ROWS]].astype(np.float64)
     mean_P = train_RP.mean(axis=0)

@@ -4,11 +4,10 @@ Starting and resuming are one path: build the state of step 0, put a checkpoint 
 there is one, go on from `state.step`.
 """
 
+import contextlib
 import dataclasses
-import functools
 import math
 import pathlib
-from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -17,7 +16,8 @@ from absl import logging
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import evaluation, monitors, report, sharding, throughput
 from socialjepa_jax import workdir as workdir_lib
-from socialjepa_jax.agents import AgentData, AgentState, Trainer
+from socialjepa_jax.agents import AgentData, AgentState, StreamedData, Trainer
+from socialjepa_jax.batches import Batches, open_batches
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
@@ -28,10 +28,8 @@ from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.profiling import Profiler, Window
 from socialjepa_jax.program import (
     abstract_state,
-    encode_states,
     make_hparams,
     make_trainer,
-    place,
     same_init,
 )
 from socialjepa_jax.validate import InputError
@@ -96,39 +94,39 @@ def _fit(
     abstract = abstract_state(trainer, hparams)
     _check_space(experiment, workdir, abstract)
     keep = experiment.run.keep_checkpoints
-    with (
-        Checkpoints(workdir / "checkpoints", keep) as checkpoints,
-        Checkpoints(workdir / "checkpoints" / "best", 1) as best,
-    ):
-        restored = checkpoints.restore(abstract)  # before anything is compiled: it may refuse
-        dataset = experiment.data.load(cache_folder(workdir))
-        _describe(dataset)
-        _check_splits(dataset)
-        interruption.check()
-        data = place(experiment, dataset, trainer)
-        encode = functools.partial(
-            encode_states,
-            trainer,
-            data=data,
-            num_states=dataset.num_states,
-            experiment=experiment,
-            check=interruption.check,
-        )
-        initial = trainer.init(hparams)
-        baseline = encode(initial)
-        run = _Training(
-            experiment, workdir, dataset, trainer, data, hparams, interruption, checkpoints, best,
-            encode, initial if restored is None else restored, profile,
-        )  # fmt: skip
-        del initial, restored
-        latents = run.to_the_end()
-    save_latents(workdir, dataset, latents)
-    try:
-        untrained = evaluation.Untrained(baseline, encode(trainer.init(same_init(hparams))))
-        rows = evaluation.table(experiment, dataset, latents, untrained, interruption.check)
-        interruption.check()
-    except Interrupted:
-        raise Interrupted("training is done and saved; the same command makes the table") from None
+    with contextlib.ExitStack() as opened:
+        with (
+            Checkpoints(workdir / "checkpoints", keep) as checkpoints,
+            Checkpoints(workdir / "checkpoints" / "best", 1) as best,
+        ):
+            restored = checkpoints.restore(abstract)  # before anything is compiled: it may refuse
+            dataset = experiment.data.load(cache_folder(workdir))
+            _describe(dataset)
+            _check_splits(dataset)
+            interruption.check()
+            batches = open_batches(
+                experiment, dataset, trainer, workdir, cache_folder(workdir), interruption.check
+            )
+            opened.enter_context(contextlib.closing(batches))
+            initial = trainer.init(hparams)
+            baseline = batches.encode(initial)
+            run = _Training(
+                experiment, workdir, dataset, trainer, batches, hparams, interruption, checkpoints,
+                best, initial if restored is None else restored, profile,
+            )  # fmt: skip
+            del initial, restored
+            latents = run.to_the_end()
+        save_latents(workdir, dataset.subset(batches.good), latents[:, batches.good])
+        try:
+            same = batches.encode(trainer.init(same_init(hparams)))
+            good = batches.good  # no file is read for the table
+            dataset, latents = dataset.subset(good), latents[:, good]
+            untrained = evaluation.Untrained(baseline[:, good], same[:, good])
+            rows = evaluation.table(experiment, dataset, latents, untrained, interruption.check)
+            interruption.check()
+        except Interrupted:
+            message = "training is done and saved; the same command makes the table"
+            raise Interrupted(message) from None
     write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
     page = report.write_run_report(workdir, dataset)
     return Result(run.state, dataset, latents, untrained, rows, page)
@@ -186,19 +184,19 @@ class _Training:
         workdir: pathlib.Path,
         dataset: ViewDataset,
         trainer: Trainer,
-        data: AgentData,
+        batches: Batches,
         hparams: HParams,
         interruption: Interruption,
         checkpoints: Checkpoints,
         best: Checkpoints,
-        encode: Callable[[AgentState], np.ndarray],
         state: AgentState,
         profile: Window | None,
     ) -> None:
         self._profile = profile
+        self._program: throughput.Program | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
-        self._trainer, self._data, self._hparams = trainer, data, hparams
-        self._interruption, self._encode = interruption, encode
+        self._trainer, self._batches, self._hparams = trainer, batches, hparams
+        self._interruption = interruption
         self._checkpoints, self._best = checkpoints, best
         self._best_value = _value_of_best(best, experiment.checkpoint.best_metric)
         self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
@@ -227,27 +225,31 @@ class _Training:
             except Interrupted:
                 raise Interrupted(self._leave()) from None
 
-    @functools.cached_property
-    def _program(self) -> throughput.Program:
-        arguments = (self.state, self._data, self._hparams)
-        return throughput.prepare(self._trainer, arguments, self._workdir)
+    def _data(self) -> AgentData | StreamedData | None:
+        """What the next call takes; None at the end."""
+        ended = self.step == self._experiment.run.steps
+        return None if ended else self._batches.at(self.step, self.state)
 
     def _attempt(self) -> np.ndarray:
-        run = self._experiment.run
-        program = self._program.compiled if self.step < run.steps else None
+        run, data = self._experiment.run, self._data()
+        if data is not None and self._program is None:
+            arguments = (self.state, data, self._hparams)
+            self._program = throughput.prepare(self._trainer, arguments, self._workdir)
+        program = self._program.compiled if self._program else None
         with (
             Writer(self._workdir, self.step, run.steps) as writer,
             Profiler(self._profile, self._workdir / "profile", program) as profiler,
         ):
             latents = self._between_calls(writer)
-            while program and self.step < run.steps:
+            while data is not None and program is not None:
                 profiler.before(self.step, run.steps_per_call)
-                self.state, metrics = program.call(self.state, self._data, self._hparams)
+                self.state, metrics = program.call(self.state, data, self._hparams)
                 self.step += run.steps_per_call
                 profiler.after(self.step, metrics)
                 if self.step % run.log_every == 0 or self.step == run.steps:
                     self._log(writer, jax.device_get(metrics))
                 latents = self._between_calls(writer)
+                data = self._data()
         self._checkpoints.wait()
         self._best.wait()
         assert latents is not None
@@ -290,9 +292,10 @@ class _Training:
         self._skips.watch(total, in_a_row, self.step)
 
     def _evaluate(self, writer: Writer) -> np.ndarray:
-        latents = self._encode(self.state)
+        latents, good = self._batches.encode(self.state), self._batches.good
         monitors.refuse_non_finite(latents, self.step)
-        scalars = evaluation.scalars(self._experiment, self._dataset, latents)
+        measured = self._dataset.subset(good)
+        scalars = evaluation.scalars(self._experiment, measured, latents[:, good])
         if self.step > self._first or not writer.holds(self.step, "eval"):
             writer.write(self.step, "eval", scalars)
         if self.step:
@@ -343,8 +346,9 @@ class _Training:
             scalars[f"agent_{k}/skipped"] = float(count)
         scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
         speed = num_agents * run.batch_size * writer.steps_per_second(self.step)
+        assert self._program is not None
         speeds = self._program.scalars(speed)
-        writer.write(self.step, "train", scalars | speeds)
+        writer.write(self.step, "train", scalars | self._batches.scalars() | speeds)
         losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
         writer.progress(self.step, losses, speeds)
 

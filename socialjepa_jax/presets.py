@@ -18,6 +18,7 @@ PRESETS = {
         "smallnorb_ijepa",
         "eth80_ijepa",
         "eth80_lejepa",
+        "folder_ijepa",
     )
 }
 

@@ -56,6 +56,22 @@ def make_hparams(experiment: Experiment) -> HParams:
 
 def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> AgentData:
     """Puts each agent's own pictures on its devices."""
+    rows = train_rows(experiment, dataset)
+    return agents_lib.place(
+        np.asarray(dataset.images),
+        experiment.agents.cameras,
+        rows,
+        channel_statistics,
+        trainer.mesh,
+    )
+
+
+def train_rows(experiment: Experiment, dataset: ViewDataset) -> np.ndarray:
+    """i64[R], the states that are trained on.
+
+    Raises:
+        InputError: there are fewer than a batch holds.
+    """
     rows = dataset.train_rows
     if experiment.pretrain_on == "all":
         rows = np.arange(dataset.num_states)
@@ -64,9 +80,7 @@ def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> Age
             f"config.run.batch_size={experiment.run.batch_size} is more than the {len(rows)} "
             "training states"
         )
-    return agents_lib.place(
-        dataset.images, experiment.agents.cameras, rows, channel_statistics, trainer.mesh
-    )
+    return rows
 
 
 def encode_states(

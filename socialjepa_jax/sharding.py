@@ -65,6 +65,22 @@ def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -
     return Mesh(grid, (AGENT, DATA), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
+def by_batch(mesh: Mesh) -> NamedSharding:
+    """Sharding of arrays [A, S, B, ...]: agents, steps, and batches that are split over 'data'."""
+    return NamedSharding(mesh, P(AGENT, None, DATA))
+
+
+def local_block(sharding: NamedSharding, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The part of a global array that this process holds: (first, end) along each axis."""
+    held = sharding.addressable_devices_indices_map(tuple(shape)).values()
+    ranges = [
+        [part.indices(size)[:2] for part, size in zip(index, shape)] for index in held if index
+    ]
+    return tuple(
+        (min(first for first, _ in axis), max(end for _, end in axis)) for axis in zip(*ranges)
+    )
+
+
 def by_agent(mesh: Mesh) -> NamedSharding:
     """Sharding of arrays with a leading agent axis, replicated over 'data'."""
     return NamedSharding(mesh, P(AGENT))

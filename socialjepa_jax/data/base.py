@@ -12,6 +12,9 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax import validate
+from socialjepa_jax.data.files import Files
+
+Images = np.ndarray | Files  # uint8, in memory or in files that are read when looked at
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ class ObservationTable:
         InputError: a shape, a type, a column or a value is not as described.
     """
 
-    images: np.ndarray
+    images: Images
     factors: np.ndarray
     factor_names: tuple[str, ...]
     label_names: tuple[str, ...]
@@ -135,7 +138,7 @@ class ViewDataset:
     """
 
     name: str
-    images: np.ndarray
+    images: Images
     state_ids: np.ndarray
     instance_ids: np.ndarray
     labels: np.ndarray
@@ -167,6 +170,15 @@ class ViewDataset:
     def train_rows(self) -> np.ndarray:
         """i64 rows of the states that are train in both splits: what encoders may see."""
         return np.flatnonzero((self.split_state == 0) & (self.split_instance == 0))
+
+    def subset(self, keep: np.ndarray) -> "ViewDataset":
+        """The states that bool[N] names; the others count as dropped."""
+        if keep.all():
+            return self
+        by_state = ("state_ids", "instance_ids", "labels", "factors", "split_state")
+        parts = {name: getattr(self, name)[keep] for name in (*by_state, "split_instance")}
+        dropped = self.num_dropped + int((~keep).sum())
+        return dataclasses.replace(self, images=self.images[:, keep], num_dropped=dropped, **parts)
 
     def factor(self, name: str) -> np.ndarray:
         """i32[N] levels of one factor."""

@@ -5,7 +5,7 @@ import io
 import warnings
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 _FORMATS = ("JPEG", "PNG")
 _LUMA = np.array([19595, 38470, 7471], np.uint32)  # ITU-R 601 in 16-bit fixed point, as in Pillow
@@ -13,6 +13,8 @@ _LUMA = np.array([19595, 38470, 7471], np.uint32)  # ITU-R 601 in 16-bit fixed p
 
 def decode(blob: bytes) -> np.ndarray:
     """Decodes one JPEG or PNG, grey or RGB of 8 bits, to uint8 [H, W, 1 or 3].
+
+    A photograph is turned as its EXIF orientation says.
 
     Raises:
         ValueError: another format or mode, damaged or truncated, or implausibly large.
@@ -24,7 +26,9 @@ def decode(blob: bytes) -> np.ndarray:
                 image.verify()  # the check sums and the end of a PNG
             with Image.open(io.BytesIO(blob), formats=_FORMATS) as image:
                 image.load()
-                picture, mode = np.asarray(image), image.mode
+                picture, mode = np.asarray(ImageOps.exif_transpose(image)), image.mode
+    except UnidentifiedImageError:
+        raise ValueError("cannot identify it as JPEG or PNG") from None
     except (OSError, SyntaxError, Image.DecompressionBombError, Warning) as error:
         raise ValueError(str(error)) from error
     if mode not in ("L", "RGB"):

@@ -7,6 +7,7 @@ numbers costs O(N log N) a step (N = a million rows: tens of milliseconds) or an
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,28 @@ def batch_rows(key: jax.Array, step: int | jax.Array, num_rows: int, batch_size:
     return epoch_permutation(jax.random.fold_in(key, step // steps), positions, num_rows)
 
 
+def round_keys(key: jax.Array) -> jax.Array:
+    """u32[16]: all that `epoch_permutation` draws from the key of an epoch."""
+    return jax.random.bits(key, (_ROUNDS,), jnp.uint32)
+
+
+def permute_on_host(keys: np.ndarray, positions: np.ndarray, num_rows: int) -> np.ndarray:
+    """`epoch_permutation` in NumPy, where there is no device: in processes that read files.
+
+    Args:
+        keys: u32[16], `round_keys` of the epoch's key.
+        positions: integers [B] in [0, N).
+        num_rows: N.
+
+    Returns:
+        i64[B].
+    """
+    images = _feistel(keys, positions.astype(np.uint32), num_rows)
+    while (outside := images >= num_rows).any():
+        images = np.where(outside, _feistel(keys, images, num_rows), images)
+    return images.astype(np.int64)
+
+
 def epoch_permutation(key: jax.Array, positions: jax.Array, num_rows: int) -> jax.Array:
     """Where a keyed pseudo-random permutation of range(N) sends some positions.
 
@@ -66,31 +89,34 @@ def epoch_permutation(key: jax.Array, positions: jax.Array, num_rows: int) -> ja
         i32[B], the positions' images.
     """
     validate.in_range(1, 2**31 - 1, num_rows=num_rows)
-    round_keys = jax.random.bits(key, (_ROUNDS,), jnp.uint32)
+    keys = round_keys(key)
     end = jnp.uint32(num_rows)
     images = jax.lax.while_loop(
         lambda images: (images >= end).any(),
-        lambda images: jnp.where(images >= end, _feistel(round_keys, images, num_rows), images),
-        _feistel(round_keys, positions.astype(jnp.uint32), num_rows),
+        lambda images: jnp.where(images >= end, _feistel(keys, images, num_rows), images),
+        _feistel(keys, positions.astype(jnp.uint32), num_rows),
     )
     return images.astype(jnp.int32)
 
 
-def _feistel(round_keys: jax.Array, numbers: jax.Array, num_rows: int) -> jax.Array:
-    """A bijection of range(a * b): either half is shifted by a hash of the other, in turn."""
+def _feistel(keys: Any, numbers: Any, num_rows: int) -> Any:
+    """A bijection of range(a * b): either half is shifted by a hash of the other, in turn.
+
+    Of JAX or of NumPy arrays, u32[16] and u32[B].
+    """
     a = math.isqrt(num_rows - 1) + 1
     b = -(-num_rows // a)
     left, right = numbers // b, numbers % b
     for index in range(0, _ROUNDS, 2):
-        left = (left + _hash(right ^ round_keys[index]) % a) % a
-        right = (right + _hash(left ^ round_keys[index + 1]) % b) % b
+        left = (left + _hash(right ^ keys[index]) % a) % a
+        right = (right + _hash(left ^ keys[index + 1]) % b) % b
     return left * b + right
 
 
-def _hash(x: jax.Array) -> jax.Array:
+def _hash(x: Any) -> Any:
     """Mixes the bits of uint32 (the 32-bit finaliser of MurmurHash3)."""
-    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
-    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    x = (x ^ (x >> 16)) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * np.uint32(0xC2B2AE35)
     return x ^ (x >> 16)
 
 
@@ -116,10 +142,20 @@ def channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         f32[C] twice, from exact counts. A constant channel gets the deviation 1.
     """
+    return moments(channel_counts(images))
+
+
+def channel_counts(images: np.ndarray) -> np.ndarray:
+    """How often each value occurs in each channel of uint8 [M, H, W, C]: i64[C, 256]."""
     counts = np.zeros((images.shape[-1], 256), np.int64)
     for image in images:  # counting needs eight bytes a pixel, so one picture at a time
         for channel, count in enumerate(counts):
             count += np.bincount(image[..., channel].ravel(), minlength=256)
+    return counts
+
+
+def moments(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`channel_statistics` from `channel_counts` i64[C, 256], which may be a sum of many."""
     values, total = np.arange(256.0) / 255, counts.sum(axis=1)
     mean = counts @ values / total
     std = np.sqrt((counts * (values[None] - mean[:, None]) ** 2).sum(axis=1) / total)

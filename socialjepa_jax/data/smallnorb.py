@@ -78,7 +78,9 @@ class SmallNorbData:
             label_names=LABEL_NAMES,
         )
         views = base.pair_views(table, self.protocol, self.splits, self.kind)
-        return dataclasses.replace(views, images=pictures.resize(views.images, self.image_size))
+        return dataclasses.replace(
+            views, images=pictures.resize(np.asarray(views.images), self.image_size)
+        )
 
 
 def read_matrix(path: pathlib.Path) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Every configuration builds, and runs one step when it is made small."""
 
+import contextlib
 import io
 import itertools
 import pathlib
@@ -12,6 +13,7 @@ from PIL import Image
 from configs import (
     eth80_ijepa,
     eth80_lejepa,
+    folder_ijepa,
     smallnorb_ijepa,
     smoke,
     toys_ijepa,
@@ -28,6 +30,7 @@ CONFIGS = {
     "eth80_ijepa": eth80_ijepa,
     "toys_lejepa": toys_lejepa,
     "eth80_lejepa": eth80_lejepa,
+    "folder_ijepa": folder_ijepa,
 }
 
 
@@ -69,6 +72,19 @@ def _write_photographs(folder: pathlib.Path) -> str:
     return str(folder / "photographs.npz")
 
 
+def _write_folder(folder: pathlib.Path) -> str:
+    """The same pictures as files, with the table that folder_ijepa names."""
+    with np.load(_write_photographs(folder)) as arrays:
+        columns = {name: arrays[name] for name in ("category", "instance", "polar", "azimuth")}
+        blobs = np.split(arrays["jpeg"], arrays["offset"][1:-1])
+    lines = [",".join(("file", *columns))]
+    for number, blob in enumerate(blobs):
+        (folder / f"{number}.jpg").write_bytes(blob.tobytes())
+        lines.append(",".join([f"{number}.jpg", *(str(c[number]) for c in columns.values())]))
+    (folder / "factors.csv").write_text("\n".join(lines))
+    return str(folder)
+
+
 def test_no_configuration_is_forgotten():
     files = {path.stem for path in pathlib.Path(smoke.__file__).parent.glob("*.py")}
     assert files - {"__init__", "smoke"} == set(CONFIGS)
@@ -89,13 +105,17 @@ def test_a_configuration_runs_one_step(name, tmp_path):
         config.data.path = _write_smallnorb(tmp_path)
     if name.startswith("eth80"):
         config.data.path = _write_photographs(tmp_path)
+    if name == "folder_ijepa":
+        config.data.path, config.data.workers = _write_folder(tmp_path), 0
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(tmp_path / "cache")
     trainer = loop.make_trainer(experiment)
-    data, hparams = loop.place(experiment, dataset, trainer), loop.make_hparams(experiment)
+    hparams = loop.make_hparams(experiment)
     before = trainer.init(hparams)
     start = jax.device_get(before.params)
-    after, metrics = trainer.step(before, data, hparams)
+    opened = loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
+    with contextlib.closing(opened) as batches:
+        after, metrics = trainer.step(before, batches.at(0, before), hparams)
     assert np.isfinite(np.asarray(metrics["loss"])).all()
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max() > 0, start, jax.device_get(after.params))
     assert np.mean(jax.tree.leaves(moved)) > 0.8
