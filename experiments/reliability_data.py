@@ -10,6 +10,8 @@ import io
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -161,38 +163,57 @@ def _others_equal(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -
     return bool(kept) and (~same).any() == bool(after["broken"])
 
 
+def run_alone(folder: str, workdir: str, cache: str, slow: str) -> None:
+    """The run on files with two workers: the whole of a process that `stream_leftovers` starts."""
+    what = experiment(pathlib.Path(folder), workers=2)
+    fault = runs.Fault(slow=float(slow))
+    runs._child(what, pathlib.Path(workdir), pathlib.Path(cache), fault)
+
+
+def _start_alone(*arguments: object) -> subprocess.Popen[bytes]:
+    """A process that shares nothing with this one, as a user's has not."""
+    code = "import sys; from experiments import reliability_data as d; d.run_alone(*sys.argv[1:])"
+    root = pathlib.Path(__file__).parents[1]
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=root)
+
+
 def stream_leftovers(lab: Lab) -> Seen:
-    """Workers and shared memory 3 s after a kill, a signal, an exception and the end."""
+    """Workers and shared memory 3 s after the end, a kill, a signal and an exception."""
     folder = lab.folder / "stream_leftovers"
     folder.mkdir()
-    what = experiment(write_files(folder), workers=2)
-    shared = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    write_files(folder)
     seen, good = [], True
-    for name in ("end", "kill", "signal", "exception"):
-        workdir = lab.folder / f"stream_{name}"
-        if name == "exception":  # a workdir whose steps cannot be logged any more
+    for name, expected in (("end", 0), ("kill", -9), ("signal", 75), ("exception", 1)):
+        workdir, before = lab.folder / f"stream_{name}", _segments()
+        if name == "exception":  # the steps cannot be logged
             (workdir / "metrics.jsonl").mkdir(parents=True)
-        child = _children(lab).start(what, workdir, runs.Fault(slow=0.0 if name == "end" else 0.2))
-        workers: set[int] = set()
+        slow = 0.0 if name == "end" else 0.2
+        child = _start_alone(folder, workdir, lab.folder / "xla", slow)
+        started: set[int] = set()
         deadline = time.monotonic() + 180
-        while child.is_alive() and time.monotonic() < deadline:
-            workers |= _descendants(child.pid or 0)
-            if name in ("kill", "signal") and len(runs.losses(workdir)) > 1:
-                os.kill(child.pid or 0, signal.SIGKILL if name == "kill" else signal.SIGTERM)
+        while child.poll() is None and time.monotonic() < deadline:
+            started |= _descendants(child.pid)
+            if name in ("kill", "signal") and len(_losses(workdir)) > 1:
+                child.send_signal(signal.SIGKILL if name == "kill" else signal.SIGTERM)
                 break
             time.sleep(0.05)
-        child.join(60)
+        code = child.wait(60)
         time.sleep(3)
-        alive = [pid for pid in workers if pathlib.Path(f"/proc/{pid}").exists()]
-        code = child.exitcode
-        expected = {"end": (0,), "kill": (-9,), "signal": (75,), "exception": (1, 2, 3)}[name]
-        good &= not alive and len(workers) >= 2 and code in expected
-        seen.append(f"{name}: exit {code}, {len(alive)} of {len(workers)} alive")
-    if os.path.isdir("/dev/shm"):
-        new = {n for n in set(os.listdir("/dev/shm")) - shared if n.startswith(("psm_", "sem."))}
-        seen.append(f"{len(new)} segments")
-        good &= not new
+        alive = [pid for pid in started if pathlib.Path(f"/proc/{pid}").exists()]
+        left = _segments() - before
+        good &= not alive and not left and len(started) >= 3 and code == expected
+        seen.append(f"{name}: exit {code}, {len(alive)} of {len(started)} alive, {len(left)} left")
     return "; ".join(seen), good
+
+
+def _losses(workdir: pathlib.Path) -> dict[int, tuple[float, ...]]:
+    return runs.losses(workdir) if (workdir / "metrics.jsonl").is_file() else {}
+
+
+def _segments() -> set[str]:
+    """Named pieces of shared memory, and semaphores."""
+    folder = pathlib.Path("/dev/shm")
+    return {path.name for pattern in ("psm_*", "sem.mp-*") for path in folder.glob(pattern)}
 
 
 def _descendants(pid: int) -> set[int]:

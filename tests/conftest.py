@@ -27,8 +27,8 @@ def pytest_configure(config):
 
 # Compilation is most of these folders' time, and what they check does not depend on its effort.
 COMPILED_QUICKLY = {"alignment", "configs", "identifiability", "models", "objectives"}  # folders
-COMPILED_QUICKLY |= {"agents_test.py", "loop_test.py", "loop_recovery_test.py"}  # files
-COMPILED_QUICKLY |= {"gpu_suite_test.py", "scaling_model_test.py"}
+COMPILED_QUICKLY |= {"agents_test.py", "batches_test.py", "gpu_suite_test.py", "loop_test.py"}
+COMPILED_QUICKLY |= {"loop_recovery_test.py", "scaling_model_test.py"}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,0 +1,158 @@
+"""Where batches come from changes nothing: a stream trains and encodes as resident data do."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import pathlib
+import time
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from experiments import reliability_data as data
+from socialjepa_jax import batches, loop, report, validate
+from socialjepa_jax.data.files import Files
+from socialjepa_jax.interruption import Stopped
+
+STEPS_PER_CALL, CALLS = 2, 12  # beyond the first epoch
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return data.write_files(tmp_path_factory.mktemp("files"))
+
+
+@functools.cache
+def make_trainer(folder):
+    """One program for resident and streamed data."""
+    return loop.make_trainer(data.experiment(pathlib.Path(folder)))
+
+
+def train(experiment, workdir, first=0, state=None, calls=CALLS):
+    """Losses of some calls, the last state and its latents."""
+    trainer = make_trainer(experiment.data.path)
+    hparams, dataset = loop.make_hparams(experiment), experiment.data.load(workdir)
+    state = trainer.init(hparams) if state is None else state
+    losses = []
+    opened = loop.open_batches(experiment, dataset, trainer, workdir, workdir / "cache")
+    with contextlib.closing(opened) as source:
+        for call in range(first, first + calls):
+            seen = source.at(call * STEPS_PER_CALL, state)
+            state, metrics = trainer.step(state, seen, hparams)
+            losses.append(np.asarray(metrics["loss"]))
+        latents = source.encode(state)
+        again = source.encode(state)  # the next pass of the same stream
+        np.testing.assert_array_equal(latents, again)
+    return np.stack(losses), jax.device_get(state), latents, source
+
+
+@pytest.fixture(scope="module")
+def resident(folder, tmp_path_factory):
+    return train(data.experiment(folder, read="resident"), tmp_path_factory.mktemp("resident"))
+
+
+def test_a_stream_is_the_same_run_on_many_devices(folder, resident, tmp_path):
+    assert len(jax.devices()) == 8
+    losses, state, latents, source = train(data.experiment(folder, workers=0), tmp_path)
+    np.testing.assert_array_equal(losses, resident[0])
+    chex.assert_trees_all_equal(state, resident[1])
+    np.testing.assert_array_equal(latents, resident[2])
+    assert source.good.all() and source.scalars()["broken_files"] == 0
+    (cached,) = (tmp_path / "cache").glob("pixels_*.npy")
+    before = cached.read_bytes()
+    # Going on elsewhere is asking for a later step; another number of steps a call, too.
+    half = train(data.experiment(folder, workers=0), tmp_path, calls=5)[1]
+    rest = train(data.experiment(folder, workers=0), tmp_path, 5, jax.device_put(half), CALLS - 5)
+    np.testing.assert_array_equal(rest[0], resident[0][5:])
+    chex.assert_trees_all_equal(rest[1], resident[1])
+    assert cached.read_bytes() == before
+
+
+def test_batches_are_passed_over_as_of_resident_data(folder, resident, tmp_path):
+    found = []
+    for read in ("resident", "stream"):
+        state = dataclasses.replace(
+            resident[1],
+            step=np.full(2, 4, np.int32),
+            passed_over=np.array([6, 0], np.int32),
+        )
+        experiment = data.experiment(folder, read=read, workers=0)
+        found.append(train(experiment, tmp_path, 2, jax.device_put(state), 3)[0])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0][:, 0] != resident[0][2:5, 0]).all()
+
+
+def test_a_broken_file_costs_its_state_and_is_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "page")
+    files = tmp_path / "files"
+    files.mkdir()
+    experiment = data.experiment(data.write_files(files), workers=0)
+    run = dataclasses.replace(experiment.run, steps=8, eval_every=8, log_every=4)
+    experiment = dataclasses.replace(experiment, run=run)
+    (files / "7.png").write_bytes(b"\x89PNG")
+    workdir = tmp_path / "run"
+    result = loop.fit(experiment, workdir)
+    lines = (workdir / "broken_files.txt").read_text().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("7.png: ")
+    assert result.dataset.num_states == 95 and result.dataset.num_dropped == 1
+    assert 3 not in result.dataset.state_ids  # files 6 and 7 are the two cameras' of state 3
+    assert isinstance(result.dataset.images, Files)
+    with np.load(workdir / "latents" / "agent_0.npz") as saved:
+        np.testing.assert_array_equal(saved["state_ids"], result.dataset.state_ids)
+        assert len(saved["latents"]) == 95
+    logged = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    assert [line["broken_files"] for line in logged if line["kind"] == "train"] == [1.0, 1.0]
+    assert json.loads((workdir / "alignment.json").read_text())["rows"]
+
+
+def test_too_many_broken_files_end_the_run_before_it_trains(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    experiment = data.experiment(data.write_files(files), workers=0, max_broken=0.02)
+    data.damage(files, [1, 3, 5])
+    dataset = experiment.data.load(tmp_path)
+    trainer = loop.make_trainer(experiment)
+    loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache").close()
+    data.damage(files, [1, 3, 5, 7])  # 4 of 192
+    with pytest.raises(Stopped, match=r"4 of 192 files are broken, more than .*=0\.02; .*\.txt"):
+        loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
+    lines = (tmp_path / "broken_files.txt").read_text().splitlines()
+    assert {line.split(":")[0] for line in lines} == {"1.png", "3.png", "5.png", "7.png"}
+
+
+def test_more_states_than_there_are_cannot_be_in_a_batch(folder, tmp_path):
+    experiment = data.experiment(folder, workers=0)
+    run = dataclasses.replace(experiment.run, batch_size=80)
+    experiment = dataclasses.replace(experiment, run=run)
+    with pytest.raises(validate.InputError, match=r"batch_size=80 is more than the \d+ training"):
+        train(experiment, tmp_path)
+
+
+class _Feed:
+    is_ready = False
+
+    def take(self, check):
+        time.sleep(0.3)
+        return {"seconds": 1.0}
+
+
+def test_the_wait_is_measured_and_cores_are_counted():
+    watch = batches._Watch()
+    state = dataclasses.make_dataclass("State", ["step"])(np.zeros(1))
+    for _ in range(3):
+        watch.take(_Feed(), state, lambda: None)
+        time.sleep(0.1)  # the step
+    share, cores = watch.report()
+    assert 0.6 < share < 0.8  # 0.3 of 0.4 s
+    assert 7 <= cores <= 10  # 1 s of reading in 0.1 s of computing
+    assert watch.report()[0] < 0.1
+
+
+@pytest.mark.nightly
+def test_the_page_of_a_streamed_run(folder, tmp_path):
+    experiment = data.experiment(folder, workers=1)
+    page = loop.fit(experiment, tmp_path / "run").report
+    assert page.stat().st_size > 10_000
