@@ -93,7 +93,13 @@ def collectives(program_text: str) -> list[Collective]:
 
 
 def _group_size(attributes: str) -> int:
-    """Chips of a group: of replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4]."""
+    """Chips of a group, of any of the forms of an attribute `replica_groups`:
+
+    {{0,1},{2,3}}, [2,2]<=[4], mesh['a'=2,'b'=2] {'b'}.
+    """
+    if match := re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", attributes):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
+        return math.prod(int(sizes[axis]) for axis in re.findall(r"'(\w+)'", match[2]))
     if match := re.search(r"replica_groups=\[\d+,(\d+)\]", attributes):
         return int(match[1])
     match = re.search(r"replica_groups=\{\{([\d,]*)\}", attributes)

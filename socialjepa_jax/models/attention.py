@@ -6,6 +6,7 @@ so the fastest choice depends on the number of tokens and the device.
 Shape key: B batch, T tokens, H heads, K features per head.
 """
 
+import warnings
 from typing import Any
 
 import jax
@@ -75,8 +76,6 @@ def kernel(
 
 
 def _pallas(q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array, interpret: bool) -> jax.Array:
-    from jax.experimental.pallas.ops.gpu import attention  # costs a second, and needs Triton
-
     B, T, _, K = q_BTHK.shape
     padding = -T % _BLOCK
 
@@ -84,7 +83,12 @@ def _pallas(q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array, interpret: 
         return jnp.pad(x, ((0, 0), (0, padding)) + ((0, 0),) * (x.ndim - 2))
 
     segments_BT = pad(jnp.ones((B, T), jnp.int32))  # the padding sees itself alone
-    sizes = attention.BlockSizes(_BLOCK, _BLOCK, 32, 32, 32, 32)
     arguments = (pad(q_BTHK), pad(k_BTHK), pad(v_BTHK), segments_BT)
-    out = attention.mha(*arguments, sm_scale=K**-0.5, block_sizes=sizes, interpret=interpret)
+    with warnings.catch_warnings():
+        # Newer versions of jax point to a successor, which the older ones do not have.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from jax.experimental.pallas.ops.gpu import attention  # costs a second, and needs Triton
+
+        sizes = attention.BlockSizes(_BLOCK, _BLOCK, 32, 32, 32, 32)
+        out = attention.mha(*arguments, sm_scale=K**-0.5, block_sizes=sizes, interpret=interpret)
     return out[:, :T]

@@ -75,10 +75,12 @@ def test_collectives_are_read_off_a_program():
   %all-reduce.1 = (f32[4,8]{1,0}, f32[]) all-reduce(%a, %b), replica_groups={{0,1},{2,3}}
   %x = f32[4] add(%c, %d)
   ROOT %ag = bf16[16]{0} all-gather-start(%c), replica_groups=[2,4]<=[8], dimensions={0}
+  ROOT %all-reduce.2 = f32[2] all-reduce(%c), replica_groups=mesh['agent'=2,'data'=4] {'data'}
 """
     assert scaling_model.collectives(text) == [
         Collective("all-reduce", 4 * 33, 2),
         Collective("all-gather", 32, 4),
+        Collective("all-reduce", 8, 4),
     ]
 
 
