@@ -37,16 +37,21 @@ def of(function: Callable[..., Any], *arguments: PyTree) -> float:
     return count(jax.make_jaxpr(function)(*arguments))
 
 
-def step(objective: Objective, batch_size: int) -> float:
+def step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None = None) -> float:
     """Model FLOPs of one update of one agent: loss and gradient of a batch of pictures.
 
     The optimiser's and the target encoder's elementwise updates are not products.
+
+    Args:
+        objective: on pictures.
+        batch_size: pictures of an update.
+        shape: (height, width, channels) of a picture; default what the objective's encoder takes.
     """
-    return _step(plain(objective), batch_size)
+    return _step(plain(objective), batch_size, shape)
 
 
 @functools.lru_cache
-def _step(objective: Objective, batch_size: int) -> float:
+def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) -> float:
     params, aux = jax.eval_shape(objective.init, jax.random.key(0))
     hparams = {"seed": jnp.uint32(0), "total_steps": jnp.int32(1), "learning_rate": jnp.ones(())}
 
@@ -54,7 +59,8 @@ def _step(objective: Objective, batch_size: int) -> float:
         arguments = (params, aux, batch, key, hparams, Reduce())
         return jax.value_and_grad(objective.loss, has_aux=True)(*arguments)
 
-    return of(gradient, params, aux, pictures(objective, batch_size), jax.random.key(0))
+    batch = pictures(objective, batch_size, shape)
+    return of(gradient, params, aux, batch, jax.random.key(0))
 
 
 def encoding(objective: Objective, batch_size: int) -> float:
@@ -64,13 +70,17 @@ def encoding(objective: Objective, batch_size: int) -> float:
     return of(objective.encode, params, aux, pictures(objective, batch_size)["image"])
 
 
-def pictures(objective: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
+def pictures(
+    objective: Any, batch_size: int, shape: tuple[int, ...] | None = None
+) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes of the batch that an objective on pictures takes; see `objectives.base.Batch`."""
-    encoder = getattr(objective, "vit", None) or objective.encoder
-    size, channels = encoder.image_size, encoder.channels
+    if shape is None:
+        encoder = getattr(objective, "vit", None) or objective.encoder
+        shape = (encoder.image_size, encoder.image_size, encoder.channels)
+    channels = shape[-1]
     f32 = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.float32)
     return {
-        "image": f32((batch_size, size, size, channels)),
+        "image": f32((batch_size, *shape)),
         "index": jax.ShapeDtypeStruct((batch_size,), jnp.int32),
         "mean": f32((channels,)),
         "std": f32((channels,)),

@@ -52,6 +52,14 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def _flops_per_image(trainer: Trainer, shape: tuple[int, ...]) -> float:
+    try:
+        return flops.step(trainer.objective, trainer.batch_size, shape) / trainer.batch_size
+    except ValueError as error:  # an objective of the user's own, with products out of sight
+        logging.warning("FLOPs are unknown: %s.", error)
+        return math.nan
+
+
 def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.Path) -> Program:
     """Compiles the step, measures the devices, says both, and writes `performance.json`.
 
@@ -71,7 +79,7 @@ def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.
     program = Program(
         compiled,
         found,
-        flops.step(trainer.objective, trainer.batch_size) / trainer.batch_size,
+        _flops_per_image(trainer, arguments[1].images.shape[2:]),
         compiled.accessed_bytes / images,
     )
     write_json(
