@@ -25,6 +25,7 @@ from socialjepa_jax.data import resident
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.data.files import Broken, Files
+from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.streaming import Calls, Element, Feed, Passes
 from socialjepa_jax.interruption import Stopped
 
@@ -162,13 +163,15 @@ class Stream:
         check: Callable[[], None],
     ) -> None:
         data, run = experiment.data, experiment.run
-        self._workers, self._trainer, self._check = data.workers, trainer, check  # type: ignore[union-attr]
+        assert isinstance(data, FolderData)
+        self._workers, self._trainer, self._check = data.workers, trainer, check
         self._cameras = experiment.agents.cameras
         self._rows = program.train_rows(experiment, dataset)
         self._files, self.good = files, np.ones(dataset.num_states, bool)
         seen = tuple(sorted(set(self._cameras)))
         total = len(np.unique(files.places[list(seen)]))
-        self._tally = Tally(workdir / "broken_files.txt", total, data.max_broken)  # type: ignore[union-attr]
+        own = f"_{jax.process_index()}" if jax.process_index() else ""
+        self._tally = Tally(workdir / f"broken_files{own}.txt", total, data.max_broken)
         self._passes = Passes(files, seen, min(run.encode_batch, dataset.num_states))
         self._seeds = program.make_hparams(experiment)["seed"]
         self._total_steps, self._steps = run.steps, run.steps_per_call

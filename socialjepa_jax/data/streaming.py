@@ -15,6 +15,7 @@ Shape key: A agents, K cameras, N states, R training rows, S steps of a call, B 
 """
 
 import contextlib
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -209,7 +210,9 @@ class Feed:
     def close(self) -> None:
         """Ends the workers; may be called again."""
         self._closed.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
+            gc.collect()  # grain's iterators are cycles that hold shared memory
 
     def _work(self, source: Any, start: int, workers: int, put: Any, ahead: int) -> None:
         try:
