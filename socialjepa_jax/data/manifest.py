@@ -1,20 +1,13 @@
 """The files of a data set with their digests, in one JSON file: made once, checked at any time.
 
-    python -m socialjepa_jax.data.manifest --folder=photographs --make
-    python -m socialjepa_jax.data.manifest --folder=photographs
-
-The second form checks. A decoder does not notice most flipped bits: of 300 in a JPEG, 260 gave
-another picture without a word. A digest notices all.
-Exit codes: 0 done or all as recorded, 2 bad input or a file that is not as recorded.
+A decoder does not notice most flipped bits: of 300 in a JPEG, 260 gave another picture without a
+word. A digest notices all. `socialjepa_jax.manifest` is the command.
 """
 
 import hashlib
 import json
 import pathlib
 
-from absl import flags
-
-from socialjepa_jax import launch
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.validate import InputError
 
@@ -90,28 +83,3 @@ def _digest(path: pathlib.Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def define_flags() -> None:
-    """Only a program defines flags; modules that import this one have their own."""
-    flags.DEFINE_string("folder", None, "Folder of the data set.", required=True)
-    flags.DEFINE_bool("make", False, "Write the manifest instead of checking it.")
-
-
-def main() -> None:
-    """Makes or checks the manifest of the folder that the flags name."""
-    folder = pathlib.Path(flags.FLAGS.folder).expanduser()
-    if flags.FLAGS.make:
-        print(f"{folder / NAME}: {len(make(folder))} files")
-        return
-    wrong = check(folder)
-    for line in wrong[1:]:
-        print(line)
-    if wrong:
-        raise InputError(f"{folder}: {len(wrong)} files are not as recorded; {wrong[0]}")
-    print(f"{folder}: all files are as recorded")
-
-
-if __name__ == "__main__":
-    define_flags()
-    launch.run(main)
