@@ -79,7 +79,7 @@ def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.
     program = Program(
         compiled,
         found,
-        _flops_per_image(trainer, arguments[1].images.shape[2:]),
+        _flops_per_image(trainer, arguments[1].images.shape[-3:]),
         compiled.accessed_bytes / images,
     )
     write_json(
