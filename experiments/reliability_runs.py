@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pathlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,13 +23,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import checkpoint, evaluation, loop, report
+from socialjepa_jax import checkpoint, evaluation, launch, loop, processes, report
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits
 from socialjepa_jax.interruption import Stopped
 from socialjepa_jax.optim import AdamW
+from socialjepa_jax.processes import Place
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.validate import InputError
 
@@ -124,6 +126,7 @@ class Fault:
         after: skip this many entries of the phase.
         file_limit: bytes beyond which no file can be written; 0 for none.
         slow: seconds added to every step, so that there is time for a kill.
+        raises: an error is raised instead of sending a signal.
     """
 
     phase: str = ""
@@ -131,6 +134,20 @@ class Fault:
     after: int = 0
     file_limit: int = 0
     slow: float = 0.0
+    raises: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many processes and devices a run has.
+
+    Attributes:
+        processes: run together.
+        devices: of each.
+    """
+
+    processes: int = 1
+    devices: int = 1
 
 
 @dataclass(frozen=True)
@@ -155,10 +172,36 @@ class Children:
         self, what: Experiment, workdir: pathlib.Path, fault: Fault | None = None
     ) -> BaseProcess:
         """Starts a run, or goes on with it."""
-        arguments = (what, workdir, self.cache, fault or Fault())
-        child = self._context.Process(target=_child, args=arguments, daemon=self.daemon)
-        child.start()
-        return child
+        return self.start_group(what, workdir, Layout(), {0: fault or Fault()})[0]
+
+    def start_group(
+        self,
+        what: Experiment,
+        workdir: pathlib.Path,
+        layout: Layout,
+        faults: Mapping[int, Fault] | None = None,
+    ) -> list[BaseProcess]:
+        """Starts all processes of a run; `faults` are of some of them, by index."""
+        coordinator = f"127.0.0.1:{free_port()}"
+        children = []
+        for index in range(layout.processes):
+            place = Place(coordinator, layout.processes, index)
+            fault = (faults or {}).get(index, Fault())
+            arguments = (what, workdir, self.cache, fault, place, layout.devices)
+            child = self._context.Process(target=_child, args=arguments, daemon=self.daemon)
+            children.append(child)
+            child.start()
+        return children
+
+    def finish_group(
+        self,
+        what: Experiment,
+        workdir: pathlib.Path,
+        layout: Layout,
+        faults: Mapping[int, Fault] | None = None,
+    ) -> list[int | None]:
+        """Runs all to the end and returns their exit codes."""
+        return join(self.start_group(what, workdir, layout, faults), 600)
 
     def finish(
         self, what: Experiment, workdir: pathlib.Path, fault: Fault | None = None
@@ -169,13 +212,41 @@ class Children:
         return child.exitcode
 
 
-def _child(what: Experiment, workdir: pathlib.Path, cache: pathlib.Path, fault: Fault) -> None:
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def join(children: list[BaseProcess], seconds: float) -> list[int | None]:
+    """Waits for processes to end, kills those that do not in time, returns the exit codes."""
+    deadline = time.monotonic() + seconds
+    for child in children:
+        child.join(max(0.0, deadline - time.monotonic()))
+    codes = [child.exitcode for child in children]
+    for child in children:
+        child.kill()
+        child.join()
+    return codes
+
+
+def _child(
+    what: Experiment,
+    workdir: pathlib.Path,
+    cache: pathlib.Path,
+    fault: Fault,
+    place: Place,
+    devices: int,
+) -> None:
     """A launcher without flags, in a process of its own."""
     jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", devices)
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     workdir.mkdir(parents=True, exist_ok=True)
-    log = os.open(workdir / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    name = f"stderr_{place.index}.txt" if place.index else "stderr.txt"
+    log = os.open(workdir / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
     if fault.file_limit:
         _limit_files(fault.file_limit)
@@ -183,13 +254,12 @@ def _child(what: Experiment, workdir: pathlib.Path, cache: pathlib.Path, fault: 
     # The page is drawn for seconds, and nothing here depends on it.
     report.write_run_report = lambda workdir, dataset: workdir / "report.html"
     try:
-        loop.fit(what, workdir)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except Stopped as stop:
-        print(f"stopped: {stop}", file=sys.stderr)
-        sys.exit(stop.exit_code)
+        with processes.joined(place if place.size > 1 else None, 60.0) as group:
+            loop.fit(what, workdir, group)
+    except (InputError, Stopped) as error:
+        code, message = launch.verdict(error)
+        print(message, file=sys.stderr)
+        sys.exit(code)
 
 
 def _limit_files(size: int) -> None:
@@ -207,6 +277,8 @@ def _inject(fault: Fault) -> None:
         nonlocal entries
         entries += 1
         if entries == fault.after + 1:
+            if fault.raises:
+                raise RuntimeError("an injected error")
             threading.Timer(delay, os.kill, (os.getpid(), fault.number)).start()
             time.sleep(0.0 if delay else 0.05)
 

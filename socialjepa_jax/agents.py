@@ -346,7 +346,7 @@ def place(
         mesh: where to.
     """
     pixel = [statistics(images_KNHWC[camera][train_rows]) for camera in cameras]
-    put = functools.partial(jax.device_put, device=sharding.by_agent(mesh))
+    put = functools.partial(sharding.put, sharding=sharding.by_agent(mesh))
     return AgentData(
         images=put(np.stack([images_KNHWC[camera] for camera in cameras])),
         rows=put(np.tile(train_rows.astype(np.int32), (len(cameras), 1))),
@@ -378,7 +378,7 @@ def encode_in_batches(
     parts = []
     for start in range(0, num_states, batch):
         rows = np.minimum(np.arange(start, start + batch), num_states - 1).astype(np.int32)
-        tiled = jnp.asarray(np.tile(rows, (len(state.step), 1)))
-        parts.append(jax.device_get(encode(state, data, tiled)))
+        tiled = sharding.put(np.tile(rows, (len(state.step), 1)), data.rows.sharding)
+        parts.append(sharding.fetch(encode(state, data, tiled)))
         check()
     return jax.tree.map(lambda *z: np.concatenate(z, axis=1)[:, :num_states], *parts)

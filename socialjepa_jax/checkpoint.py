@@ -4,6 +4,9 @@ Orbax commits a checkpoint by an atomic rename, so a killed save is never listed
 flipped bits as if they were good, and casts silently. Each checkpoint therefore carries a manifest
 with the layout and the SHA-256 of every leaf. What does not match its digest is set aside and the
 checkpoint before it is used; what has another layout than the run needs is refused.
+
+Of several processes the first one reads and writes, for all; a checkpoint knows nothing of
+processes and devices, and any number of them goes on from it.
 """
 
 import concurrent.futures
@@ -20,7 +23,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 
+from socialjepa_jax import sharding
 from socialjepa_jax.interruption import Stopped
+from socialjepa_jax.processes import ALONE, Group
 from socialjepa_jax.validate import InputError
 
 PyTree = Any
@@ -70,16 +75,18 @@ class Checkpoints:
     Args:
         directory: where they lie; made if missing.
         keep: how many to keep beside each other: the one saved last and the newest others.
+        group: the processes of the run; all of them call `save` and `restore` alike.
     """
 
-    def __init__(self, directory: pathlib.Path, keep: int) -> None:
+    def __init__(self, directory: pathlib.Path, keep: int, group: Group = ALONE) -> None:
         self._directory = directory.resolve()
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._keep = keep
-        self._checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+        self._keep, self._group = keep, group
+        self._checkpointer = _checkpointer()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
         self._pending: concurrent.futures.Future[None] | None = None
-        self._sweep()
+        if group.is_first:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -100,7 +107,7 @@ class Checkpoints:
         return sorted(int(p.name) for p in self._directory.iterdir() if p.name.isdigit())
 
     def save(self, step: int, state: PyTree, manifest: dict[str, Any]) -> None:
-        """Copies `state` and writes the copy as checkpoint `step` in the background.
+        """Copies `state` on its devices and writes the copy as checkpoint `step` in the background.
 
         Args:
             step: updates done so far.
@@ -111,11 +118,14 @@ class Checkpoints:
             NotSaved: an earlier save failed.
         """
         self.wait()
+        # A copy, because the next step takes the buffers over; on the devices, because a copy to
+        # the host keeps the steps waiting.
+        copied = sharding.copy(state)
+        if not self._group.is_first:
+            return
         if step in self.steps():
             raise RuntimeError(f"checkpoint {step} is already in {self._directory}")
-        # A copy, because the buffers may be the device's own, and the next step takes them over.
-        host = jax.tree.map(np.array, jax.device_get(state))
-        self._pending = self._thread.submit(self._write, step, host, manifest)
+        self._pending = self._thread.submit(self._write, step, copied, manifest)
 
     def check(self) -> None:
         """Raises `NotSaved` if the last save has failed by now."""
@@ -147,12 +157,24 @@ class Checkpoints:
         Damaged checkpoints are reported, renamed to `<step>.damaged` and passed over.
 
         Args:
-            abstract: what to restore into: `jax.ShapeDtypeStruct`s with shardings.
+            abstract: what to restore into: `jax.ShapeDtypeStruct`s, all with the same sharding, or
+                without one.
 
         Raises:
             InputError: the checkpoint has another layout, or every one is damaged.
         """
         self.wait()
+        host = self._read(abstract) if self._group.is_first else None
+        if not self._group.from_first(host is not None):
+            return None
+        if host is None:
+            host = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), abstract)
+        host = self._group.arrays_from_first(host)
+        place = jax.tree.leaves(abstract)[0].sharding
+        return jax.device_put(host) if place is None else sharding.put(host, place)
+
+    def _read(self, abstract: PyTree) -> PyTree | None:
+        """The newest undamaged state as NumPy arrays, or None."""
         found = self.steps()
         for step in reversed(found):
             try:
@@ -180,9 +202,10 @@ class Checkpoints:
                 )
 
     def _restore_step(self, step: int, abstract: PyTree, expected: dict[str, str]) -> PyTree:
+        on_host = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), abstract)
         restored = self._checkpointer.restore(
             self._directory / str(step),
-            args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract)),
+            args=ocp.args.Composite(state=ocp.args.StandardRestore(on_host)),
         )
         actual = digests(restored.state)
         wrong = sorted(name for name in actual if expected.get(name) != actual[name])
@@ -190,8 +213,9 @@ class Checkpoints:
             raise ValueError(f"{len(wrong)} arrays differ from their digest, first {wrong[0]}")
         return restored.state
 
-    def _write(self, step: int, state: PyTree, manifest: dict[str, Any]) -> None:
+    def _write(self, step: int, copied: PyTree, manifest: dict[str, Any]) -> None:
         """Writes a checkpoint, at the second try if need be, and removes those it replaces."""
+        state = sharding.to_host(copied)
         bad = [path for path, leaf in _leaves(state).items() if not _is_finite(leaf)]
         if bad:
             raise NotSaved(f"the state of step {step} is not finite, first in {bad[0]}")
@@ -249,6 +273,25 @@ class Checkpoints:
             _first_line(error),
             target.name,
         )
+
+
+def _checkpointer() -> ocp.Checkpointer:
+    """One that works in a single process of several, and waits for no other."""
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=jax.process_index(), active_processes={jax.process_index()}
+    )
+    handlers = ocp.DefaultCheckpointHandlerRegistry()
+    state = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+    manifest = ocp.JsonCheckpointHandler(multiprocessing_options=alone)
+    handlers.add("state", ocp.args.StandardSave, state)
+    handlers.add("state", ocp.args.StandardRestore, state)
+    handlers.add("manifest", ocp.args.JsonSave, manifest)
+    handlers.add("manifest", ocp.args.JsonRestore, manifest)
+    options = ocp.CompositeOptions(multiprocessing_options=alone)
+    return ocp.Checkpointer(
+        ocp.CompositeCheckpointHandler(handler_registry=handlers, composite_options=options),
+        multiprocessing_options=alone,
+    )
 
 
 def _is_finite(leaf: np.ndarray) -> bool:

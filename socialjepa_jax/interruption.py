@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from absl import logging
@@ -34,12 +35,17 @@ class Interruption:
     handlers only between two of its instructions, so a thread listens instead. Outside the main
     thread, where Python allows no handlers, nothing is noted.
 
+    Args:
+        stops_here: whether to stop at a point, for runs of several processes, which must agree on
+            it; by default where this process has noted a signal.
+
     Attributes:
         requested: whether a signal has come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stops_here: Callable[[], bool] | None = None) -> None:
         self.requested = False
+        self._stops_here = stops_here or (lambda: self.requested)
         self._previous: dict[int, object] = {}
         self._wakeup = -1
         self._ears: tuple[socket.socket, socket.socket] | None = None
@@ -67,7 +73,7 @@ class Interruption:
 
     def check(self) -> None:
         """Raises `Interrupted` if a signal has come. Call it where nothing is half done."""
-        if self.requested:
+        if self._stops_here():
             raise Interrupted("by a signal")
 
     def _note(self, number: int, frame: FrameType | None) -> None:

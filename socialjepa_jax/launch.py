@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and save
 import logging as python_logging
 import pathlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -31,13 +32,21 @@ def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] =
             if len(argv) > 1:
                 raise InputError(f"unexpected argument {argv[1]!r}")
             main()
-        except InputError as error:
-            _refuse(str(error))
-        except Stopped as stop:
-            print(f"stopped: {stop}", file=sys.stderr)
-            sys.exit(stop.exit_code)
+        except (InputError, Stopped) as error:
+            code, message = verdict(error)
+            print(message, file=sys.stderr)
+            sys.exit(code)
 
     app.run(guarded, flags_parser=lambda argv: _parse(argv, expand))
+
+
+def verdict(error: BaseException) -> tuple[int, str]:
+    """The exit code of a program that an error ends, and what it says."""
+    if isinstance(error, InputError):
+        return 2, f"error: {' '.join(str(error).split())}"
+    if isinstance(error, Stopped):
+        return error.exit_code, f"stopped: {error}"
+    return 1, "".join(traceback.format_exception(error))
 
 
 def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> list[str]:
@@ -53,8 +62,9 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
 
 
 def _refuse(message: str) -> NoReturn:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
+    code, line = verdict(InputError(message))
+    print(line, file=sys.stderr)
+    sys.exit(code)
 
 
 def _show_own_messages() -> None:

@@ -25,6 +25,7 @@ from socialjepa_jax.environment import versions
 from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.objectives.base import HParams, Metrics
+from socialjepa_jax.processes import ALONE, Group
 from socialjepa_jax.profiling import Profiler, Window
 from socialjepa_jax.program import (
     abstract_state,
@@ -33,7 +34,7 @@ from socialjepa_jax.program import (
     same_init,
 )
 from socialjepa_jax.validate import InputError
-from socialjepa_jax.writers import Writer
+from socialjepa_jax.writers import Silent, Writer
 
 _FEWEST_STATES = 4  # below, an evaluation has no meaning
 
@@ -59,13 +60,20 @@ class Result:
     report: pathlib.Path
 
 
-def fit(experiment: Experiment, workdir: pathlib.Path, profile: Window | None = None) -> Result:
+def fit(
+    experiment: Experiment,
+    workdir: pathlib.Path,
+    profile: Window | None = None,
+    group: Group = ALONE,
+) -> Result:
     """Trains the agents of an experiment, or goes on where an earlier process stopped.
 
     Args:
         experiment: what to run.
         workdir: the run's folder; made if missing.
         profile: steps to trace, into workdir/profile.
+        group: the processes of the run; all of them call this function alike, and the first one
+            reads and writes the folder.
 
     Returns:
         The trained agents and what was measured.
@@ -79,8 +87,10 @@ def fit(experiment: Experiment, workdir: pathlib.Path, profile: Window | None = 
     workdir = workdir.resolve()
     if profile:
         profile.check(experiment.run.steps)
-    with Interruption() as interruption, workdir_lib.locked(workdir):
-        return _fit(experiment, workdir, interruption, profile)
+    with Interruption(group.stops_here) as interruption:
+        group.listen(lambda: interruption.requested)
+        with workdir_lib.locked(workdir) if group.is_first else contextlib.nullcontext():
+            return _fit(experiment, workdir, interruption, profile, group)
 
 
 def _fit(
@@ -88,19 +98,25 @@ def _fit(
     workdir: pathlib.Path,
     interruption: Interruption,
     profile: Window | None,
+    group: Group,
 ) -> Result:
-    workdir_lib.prepare(workdir, experiment, versions())
-    trainer, hparams = make_trainer(experiment), make_hparams(experiment)
+    trainer = make_trainer(experiment)
+    by_agent = sharding.by_agent(trainer.mesh)
+    hparams = sharding.put(make_hparams(experiment), by_agent)
     abstract = abstract_state(trainer, hparams)
-    _check_space(experiment, workdir, abstract)
+    with group.first_before_others("a usable workdir"):
+        if group.is_first:
+            workdir_lib.prepare(workdir, experiment, versions())
+            _check_space(experiment, workdir, abstract)
     keep = experiment.run.keep_checkpoints
     with contextlib.ExitStack() as opened:
         with (
-            Checkpoints(workdir / "checkpoints", keep) as checkpoints,
-            Checkpoints(workdir / "checkpoints" / "best", 1) as best,
+            Checkpoints(workdir / "checkpoints", keep, group) as checkpoints,
+            Checkpoints(workdir / "checkpoints" / "best", 1, group) as best,
         ):
             restored = checkpoints.restore(abstract)  # before anything is compiled: it may refuse
-            dataset = experiment.data.load(cache_folder(workdir))
+            with group.first_before_others("data"):
+                dataset = experiment.data.load(cache_folder(workdir))
             _describe(dataset)
             _check_splits(dataset)
             interruption.check()
@@ -112,23 +128,27 @@ def _fit(
             baseline = batches.encode(initial)
             run = _Training(
                 experiment, workdir, dataset, trainer, batches, hparams, interruption, checkpoints,
-                best, initial if restored is None else restored, profile,
+                best, initial if restored is None else restored, profile, group,
             )  # fmt: skip
             del initial, restored
             latents = run.to_the_end()
-        save_latents(workdir, dataset.subset(batches.good), latents[:, batches.good])
+        good = batches.good  # no file is read for the table
+        dataset, latents = dataset.subset(good), latents[:, good]
+        if group.is_first:
+            save_latents(workdir, dataset, latents)
         try:
-            same = batches.encode(trainer.init(same_init(hparams)))
-            good = batches.good  # no file is read for the table
-            dataset, latents = dataset.subset(good), latents[:, good]
-            untrained = evaluation.Untrained(baseline[:, good], same[:, good])
+            same = sharding.put(same_init(make_hparams(experiment)), by_agent)
+            again = batches.encode(trainer.init(same))
+            untrained = evaluation.Untrained(baseline[:, good], again[:, good])
             rows = evaluation.table(experiment, dataset, latents, untrained, interruption.check)
             interruption.check()
         except Interrupted:
             message = "training is done and saved; the same command makes the table"
             raise Interrupted(message) from None
-    write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
-    page = report.write_run_report(workdir, dataset)
+    page = workdir / "report.html"
+    if group.is_first:
+        write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
+        page = report.write_run_report(workdir, dataset)
     return Result(run.state, dataset, latents, untrained, rows, page)
 
 
@@ -191,14 +211,15 @@ class _Training:
         best: Checkpoints,
         state: AgentState,
         profile: Window | None,
+        group: Group,
     ) -> None:
         self._profile = profile
         self._program: throughput.Program | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
         self._interruption = interruption
-        self._checkpoints, self._best = checkpoints, best
-        self._best_value = _value_of_best(best, experiment.checkpoint.best_metric)
+        self._checkpoints, self._best, self._group = checkpoints, best, group
+        self._best_value = _value_of_best(best, experiment.checkpoint.best_metric, group)
         self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
         self._roll_backs = 0
         self._begin_at(state)
@@ -212,7 +233,7 @@ class _Training:
 
     def _begin_at(self, state: AgentState) -> None:
         self.state = state
-        self.step = self._first = self._saved = int(jax.device_get(state.step)[0])
+        self.step = self._first = self._saved = int(sharding.fetch(state.step)[0])
         self._skips = monitors.SkipMonitor(self._experiment.monitors.max_skips)
 
     def to_the_end(self) -> np.ndarray:
@@ -237,7 +258,7 @@ class _Training:
             self._program = throughput.prepare(self._trainer, arguments, self._workdir)
         program = self._program.compiled if self._program else None
         with (
-            Writer(self._workdir, self.step, run.steps) as writer,
+            self._writer() as writer,
             Profiler(self._profile, self._workdir / "profile", program) as profiler,
         ):
             latents = self._between_calls(writer)
@@ -247,7 +268,7 @@ class _Training:
                 self.step += run.steps_per_call
                 profiler.after(self.step, metrics)
                 if self.step % run.log_every == 0 or self.step == run.steps:
-                    self._log(writer, jax.device_get(metrics))
+                    self._log(writer, sharding.fetch(metrics))
                 latents = self._between_calls(writer)
                 data = self._data()
         self._checkpoints.wait()
@@ -255,7 +276,12 @@ class _Training:
         assert latents is not None
         return latents
 
-    def _between_calls(self, writer: Writer) -> np.ndarray | None:
+    def _writer(self) -> Writer | Silent:
+        if not self._group.is_first:
+            return Silent()
+        return Writer(self._workdir, self.step, self._experiment.run.steps)
+
+    def _between_calls(self, writer: Writer | Silent) -> np.ndarray | None:
         """Saves, evaluates and obeys signals; returns the latents if it evaluated."""
         run, ends = self._experiment.run, self.step == self._experiment.run.steps
         self._checkpoints.check()
@@ -265,7 +291,7 @@ class _Training:
         if saves or evaluates:
             self._watch_skips()
         # What has just been skipped may be the first sign that the parameters are spoilt.
-        if saves and (ends or not jax.device_get(self.state.in_a_row).any()):
+        if saves and (ends or not sharding.fetch(self.state.in_a_row).any()):
             self._save()
         self._interruption.check()
         latents = self._evaluate(writer) if evaluates else None
@@ -288,10 +314,10 @@ class _Training:
         return f"saved step {self.step} of {run.steps}; the same command goes on"
 
     def _watch_skips(self) -> None:
-        total, in_a_row = jax.device_get((self.state.skipped, self.state.in_a_row))
+        total, in_a_row = sharding.fetch((self.state.skipped, self.state.in_a_row))
         self._skips.watch(total, in_a_row, self.step)
 
-    def _evaluate(self, writer: Writer) -> np.ndarray:
+    def _evaluate(self, writer: Writer | Silent) -> np.ndarray:
         latents, good = self._batches.encode(self.state), self._batches.good
         monitors.refuse_non_finite(latents, self.step)
         measured = self._dataset.subset(good)
@@ -309,7 +335,7 @@ class _Training:
         metric = self._experiment.checkpoint.best_metric
         if metric == "none":
             return
-        value = evaluation.best_metric(metric, scalars)
+        value = self._group.from_first(evaluation.best_metric(metric, scalars))
         if value > self._best_value:
             self._best.save(self.step, self.state, {**self._manifest, "best": {metric: value}})
             self._best_value = value
@@ -323,16 +349,16 @@ class _Training:
             raise diverged
         self._roll_backs += 1
         # Of the present state: the checkpoint does not know of earlier roll-backs to it.
-        end, over = self.step, jax.device_get(self.state.passed_over)
+        end, over = self.step, sharding.fetch(self.state.passed_over)
         state = self._checkpoints.restore(abstract_state(self._trainer, self._hparams))
         state = self._trainer.init(self._hparams) if state is None else state
-        first = int(jax.device_get(state.step)[0])
+        first = int(sharding.fetch(state.step)[0])
         over = over + np.where(diverged.agents, end - first, 0)
-        over = jax.device_put(over.astype(np.int32), sharding.by_agent(self._trainer.mesh))
+        over = sharding.put(over.astype(np.int32), sharding.by_agent(self._trainer.mesh))
         logging.warning("%s. Back to step %d, past the batches since.", diverged, first)
         self._begin_at(dataclasses.replace(state, passed_over=over))
 
-    def _log(self, writer: Writer, metrics: Metrics) -> None:
+    def _log(self, writer: Writer | Silent, metrics: Metrics) -> None:
         """Writes the metrics of the last step of a call."""
         run, num_agents = self._experiment.run, len(self._experiment.agents.seeds)
         self._watch_skips()
@@ -353,14 +379,15 @@ class _Training:
         writer.progress(self.step, losses, speeds)
 
 
-def _value_of_best(best: Checkpoints, metric: str) -> float:
+def _value_of_best(best: Checkpoints, metric: str, group: Group) -> float:
     """What the kept best checkpoint was chosen for; minus infinity without one."""
-    for step in best.steps():
+    found = -math.inf
+    for step in best.steps() if group.is_first else ():
         try:
-            return float(best.manifest(step)["best"][metric])
+            found = float(best.manifest(step)["best"][metric])
         except Exception as error:  # damaged, or chosen for another metric: to be replaced
             logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
-    return -math.inf
+    return float(group.from_first(found))
 
 
 def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.ndarray) -> None:

@@ -1,8 +1,10 @@
-"""How a computation sees several devices: the mesh and the reductions over the global batch."""
+"""How a computation sees several devices: the mesh, global arrays, reductions over the batch."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax.validate import InputError
+
+PyTree = Any
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,56 @@ def local_block(sharding: NamedSharding, shape: Sequence[int]) -> tuple[tuple[in
 def by_agent(mesh: Mesh) -> NamedSharding:
     """Sharding of arrays with a leading agent axis, replicated over 'data'."""
     return NamedSharding(mesh, P(AGENT))
+
+
+def put(tree: PyTree, sharding: NamedSharding) -> PyTree:
+    """Puts host arrays, the same in every process, on the devices of a mesh.
+
+    Every process puts what its own devices hold, and nothing is sent.
+    """
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+
+    def put_one(leaf: Any) -> jax.Array:
+        array = np.asarray(leaf)
+        return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+
+    return jax.tree.map(put_one, tree)
+
+
+def fetch(tree: PyTree) -> PyTree:
+    """The arrays on the host, whole in every process, wherever their parts lie."""
+    if _is_local(tree):
+        return jax.device_get(tree)
+    return to_host(copy(tree))
+
+
+def copy(tree: PyTree) -> PyTree:
+    """A copy on the devices; of arrays that several processes share, a whole one in each.
+
+    It is made when its turn comes among the steps, and the caller does not wait for it.
+    """
+    if _is_local(tree):
+        return _copy(tree)
+    return _gatherer(jax.tree.leaves(tree)[0].sharding.mesh)(tree)
+
+
+def to_host(copied: PyTree) -> PyTree:
+    """What `copy` returned, as NumPy arrays; any thread may ask."""
+    if _is_local(copied):
+        return jax.device_get(copied)
+    return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), copied)
+
+
+def _is_local(tree: PyTree) -> bool:
+    return all(x.is_fully_addressable for x in jax.tree.leaves(tree) if isinstance(x, jax.Array))
+
+
+@jax.jit
+def _copy(tree: PyTree) -> PyTree:
+    return jax.tree.map(jnp.copy, tree)
+
+
+@functools.cache
+def _gatherer(mesh: Mesh) -> Any:
+    return jax.jit(_copy, out_shardings=NamedSharding(mesh, P()))

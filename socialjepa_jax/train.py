@@ -5,15 +5,19 @@
 
 Settings are overridden as `--config.run.steps=200`. A config file is Python and is executed; a
 preset is one of those that come with the package.
+Several processes run one experiment when each is started with `--coordinator=HOST:PORT
+--num_processes=N --process_id=I`, or by SLURM's `srun`, as an indexed Kubernetes job with jax's
+variables, or on a TPU slice, without flags.
 Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved (run it again).
 """
 
+import os
 import pathlib
 
 from absl import flags
 from ml_collections import config_flags
 
-from socialjepa_jax import compilation, launch, loop, presets, profiling
+from socialjepa_jax import compilation, launch, loop, presets, processes, profiling
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.validate import InputError
 
@@ -28,6 +32,12 @@ _PROFILE = flags.DEFINE_string(
     "profile_steps", None, "Steps to trace, as in 100:110; the trace goes to WORKDIR/profile."
 )
 flags.DEFINE_enum("preset", None, list(presets.PRESETS), "What to run, by name.")
+_COORDINATOR = flags.DEFINE_string("coordinator", None, "host:port of process 0 of several.")
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many processes run together.")
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+_PATIENCE = flags.DEFINE_float(
+    "patience", 600.0, "Seconds to wait for another process at a barrier.", lower_bound=1.0
+)
 flags.mark_flag_as_required("config")  # which is what a preset becomes
 
 
@@ -46,7 +56,13 @@ def main() -> None:
         compilation.use_cache(pathlib.Path(_CACHE.value), f"--compilation_cache={_CACHE.value}")
     else:
         compilation.use_cache(loop.cache_folder(workdir) / "xla", f"--workdir={workdir}")
-    print(f"Report: {loop.fit(experiment, workdir, profile).report}")
+    place = processes.find_place(
+        _COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value, os.environ
+    )
+    with processes.joined(place, _PATIENCE.value) as group:
+        result = loop.fit(experiment, workdir, profile, group)
+        if group.is_first:
+            print(f"Report: {result.report}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,30 @@ def truncate(path: pathlib.Path, step: int) -> None:
     temporary.replace(path)
 
 
+class Silent:
+    """Takes a `Writer`'s place in the processes that write nothing."""
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def holds(self, step: int, kind: str) -> bool:
+        """Nothing needs to be written."""
+        return True
+
+    def steps_per_second(self, step: int) -> float:
+        """Not measured here."""
+        return 0.0
+
+    def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
+        """Writes nothing."""
+
+    def progress(self, step: int, images_per_second: float, scalars: Mapping[str, float]) -> None:
+        """Prints nothing."""
+
+
 class Writer:
     """Writes scalars of a run to its workdir. Use as a context manager.
 

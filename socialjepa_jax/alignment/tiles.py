@@ -83,7 +83,7 @@ class _Sweep:
         self.joint = np.zeros((bins, bins), np.int64)
         self._spaces = [z.reshape(-1, side, z.shape[1]) for z in spaces]
         self._tables, self._side, self._groups = tables, side, groups
-        self._devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
+        self._devices = jax.local_devices()[:1] if mesh is None else list(mesh.devices.flat)
 
     def tiles(self, count: int) -> Iterator[Tile]:
         """All tiles, the diagonal first; every device works ahead by one."""
