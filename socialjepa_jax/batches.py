@@ -192,7 +192,7 @@ class Stream:
         """
         call = step // self._steps
         if self._calls is None or self._calls.position != call:
-            self._go_to(call, jax.device_get(state.passed_over))
+            self._go_to(call, sharding.fetch(state.passed_over))
         assert self._calls is not None
         element = self._watch.take(self._calls, state, self._check)
         self._tally.note(element["broken"])
@@ -244,7 +244,7 @@ class Stream:
         for _, element in self._one_pass():
             images = jax.device_put(element["images"][index], place)
             data = AgentData(images, tiled, self._mean, self._std)
-            parts.append(jax.device_get(self._trainer.encode(state, data, tiled)))
+            parts.append(sharding.fetch(self._trainer.encode(state, data, tiled)))
         return np.concatenate(parts, axis=1)[:, : len(self.good)]
 
     def _one_pass(self) -> Any:

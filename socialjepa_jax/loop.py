@@ -213,7 +213,7 @@ class _Training:
         profile: Window | None,
         group: Group,
     ) -> None:
-        self._profile = profile
+        self._profile = profile if group.is_first else None
         self._program: throughput.Program | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
@@ -255,7 +255,8 @@ class _Training:
         run, data = self._experiment.run, self._data()
         if data is not None and self._program is None:
             arguments = (self.state, data, self._hparams)
-            self._program = throughput.prepare(self._trainer, arguments, self._workdir)
+            workdir = self._workdir if self._group.is_first else None
+            self._program = throughput.prepare(self._trainer, arguments, workdir)
         program = self._program.compiled if self._program else None
         with (
             self._writer() as writer,

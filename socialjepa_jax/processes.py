@@ -1,8 +1,8 @@
 """Several processes that run one program: how they find each other, agree, and end together.
 
-Collectives carry numbers between devices and know neither time-outs nor reasons. What the hosts have
-to say to each other (I am here; stop; I failed, because) goes through the coordination service of
-`jax.distributed` instead, as small messages that a thread of every process looks for.
+Collectives carry numbers between devices and know neither time-outs nor reasons. What the hosts
+have to say to each other (I am here; stop; I failed, because) goes through the coordination service
+of `jax.distributed` instead, as small messages that a thread of every process looks for.
 """
 
 import contextlib
@@ -71,8 +71,8 @@ def find_place(
     """Finds this process's place from flags, or else from the scheduler's environment.
 
     Known are JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID (or the
-    JOB_COMPLETION_INDEX of an indexed Kubernetes job); a SLURM step (`srun`); a TPU slice of several
-    hosts (TPU_WORKER_HOSTNAMES and TPU_WORKER_ID).
+    JOB_COMPLETION_INDEX of an indexed Kubernetes job); a SLURM step (`srun`); a TPU slice of
+    several hosts (TPU_WORKER_HOSTNAMES and TPU_WORKER_ID).
 
     Returns:
         The place; None if the process is alone.

@@ -90,7 +90,7 @@ def by_agent(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P(AGENT))
 
 
-def put(tree: PyTree, sharding: NamedSharding) -> PyTree:
+def put(tree: PyTree, sharding: jax.sharding.Sharding) -> PyTree:
     """Puts host arrays, the same in every process, on the devices of a mesh.
 
     Every process puts what its own devices hold, and nothing is sent.

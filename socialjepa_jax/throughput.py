@@ -60,13 +60,15 @@ def _flops_per_image(trainer: Trainer, shape: tuple[int, ...]) -> float:
         return math.nan
 
 
-def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.Path) -> Program:
+def prepare(
+    trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.Path | None
+) -> Program:
     """Compiles the step, measures the devices, says both, and writes `performance.json`.
 
     Args:
         trainer: whose step.
         arguments: state, data and hparams of the first call; nothing is run or donated.
-        workdir: of the run.
+        workdir: of the run; None where another process writes.
     """
     compiled = compilation.ahead_of_time(trainer.step, *arguments)
     logging.info("%s", compiled.describe())
@@ -82,10 +84,17 @@ def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.
         _flops_per_image(trainer, arguments[1].images.shape[-3:]),
         compiled.accessed_bytes / images,
     )
+    if workdir is not None:
+        _write(program, workdir / "performance.json")
+    return program
+
+
+def _write(program: Program, path: pathlib.Path) -> None:
+    compiled = program.compiled
     write_json(
-        workdir / "performance.json",
+        path,
         {
-            "hardware": dataclasses.asdict(found),
+            "hardware": dataclasses.asdict(program.hardware),
             "flops_per_image": program.flops_per_image,
             "bytes_per_image": program.bytes_per_image,
             "compile_seconds": compiled.seconds,
@@ -93,4 +102,3 @@ def prepare(trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.
             "temporary_bytes": compiled.temporary_bytes,
         },
     )
-    return program

@@ -58,7 +58,9 @@ class Silent:
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
         """Writes nothing."""
 
-    def progress(self, step: int, images_per_second: float, scalars: Mapping[str, float]) -> None:
+    def progress(
+        self, step: int, scalars: Mapping[str, float], speeds: Mapping[str, float]
+    ) -> None:
         """Prints nothing."""
 
 
