@@ -255,7 +255,7 @@ def _child(
     report.write_run_report = lambda workdir, dataset: workdir / "report.html"
     try:
         with processes.joined(place if place.size > 1 else None, 60.0) as group:
-            loop.fit(what, workdir, group)
+            loop.fit(what, workdir, group=group)
     except (InputError, Stopped) as error:
         code, message = launch.verdict(error)
         print(message, file=sys.stderr)

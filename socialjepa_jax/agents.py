@@ -314,6 +314,8 @@ class Trainer:
             else lambda *args: jax.lax.map(lambda a: one(*a), args)
         )
 
+        checked = not self._takes_kernels  # here, where it may refuse before anything is traced
+
         def sharded(*args: Any) -> Any:
             agent = P(sharding.AGENT)
             specs = tuple(a.specs() if isinstance(a, StreamedData) else agent for a in args)
@@ -322,7 +324,7 @@ class Trainer:
                 mesh=self.mesh,
                 in_specs=specs,
                 out_specs=agent,
-                check_vma=not self._takes_kernels,
+                check_vma=checked,
             )
             return mapped(*args)
 
