@@ -23,8 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import checkpoint, evaluation, launch, loop, processes, report
-from socialjepa_jax.agents import Trainer
+from socialjepa_jax import checkpoint, evaluation, launch, loop, processes, report, throughput
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits
@@ -292,21 +291,22 @@ def _inject(fault: Fault) -> None:
         setattr(owner, name, outer)
 
     if fault.slow or fault.phase == "step":
-        build = Trainer.step.func  # type: ignore[attr-defined]
+        prepare = throughput.prepare
 
-        def slow_step(self: Trainer) -> Any:
-            step = build(self)
+        def slowly(*arguments: Any) -> throughput.Program:
+            program = prepare(*arguments)
+            call = program.compiled.call
 
             def run(*args: Any) -> Any:
                 time.sleep(fault.slow)
-                result = step(*args)
+                result = call(*args)
                 if fault.phase == "step":
                     trigger()
                 return result
 
-            return run
+            return replace(program, compiled=replace(program.compiled, call=run))
 
-        Trainer.step = property(slow_step)  # type: ignore[assignment]
+        throughput.prepare = slowly
     elif fault.phase == "compilation":  # the loss is called while the step is traced
         wrap(Linear, "loss", lambda: trigger(delay=0.02))
     elif fault.phase == "save":
