@@ -85,9 +85,9 @@ def kills(lab: Lab, count: int) -> Seen:
         before = len(runs.losses(workdir))
         child = lab.children.start(lab.experiment, workdir, runs.Fault(slow=0.02))
         deadline = time.monotonic() + 120
-        while (
-            child.is_alive() and len(runs.losses(workdir)) <= before < time.monotonic() < deadline
-        ):
+        while child.is_alive() and time.monotonic() < deadline:
+            if len(runs.losses(workdir)) > before:
+                break
             time.sleep(0.01)
         time.sleep(rng.uniform(0.0, 0.5))
         while number % 2 and child.is_alive() and not _saving(workdir):

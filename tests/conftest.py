@@ -13,7 +13,7 @@ import jax
 import pytest
 
 CACHE = "SOCIALJEPA_TEST_COMPILATION_CACHE"  # inherited by the workers of a session
-QUICK_FUSIONS = "--xla_cpu_use_fusion_emitters=false"  # a third of the time; jax 0.10 to 0.12
+QUICK_FUSIONS = "--xla_cpu_use_fusion_emitters=false"  # a third of the time, before jax 0.11
 COMPILED_FULLY = {"sigreg"}  # folders whose last digits and speed are tested
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -29,7 +29,7 @@ def pytest_configure(config):
     if CACHE not in os.environ:
         os.environ[CACHE] = tempfile.mkdtemp(prefix="compiled_")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(CACHE), ignore_errors=True))
-        if by_day(config):
+        if by_day(config) and jax.__version_info__ < (0, 11):  # an unknown flag ends the process
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_FUSIONS}"
     jax.config.update("jax_compilation_cache_dir", os.environ[CACHE])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
