@@ -22,7 +22,6 @@ def _assert_passes(result):
     assert passed, seen
 
 
-@pytest.mark.nightly  # tests/train_test.py kills a run too
 def test_six_kills(lab):
     _assert_passes(checks.kills(lab, 6))
 
