@@ -137,17 +137,22 @@ def stops_after_many(lab: Lab) -> Seen:
 
 
 def signals(lab: Lab, phases: tuple[str, ...] = runs.PHASES) -> Seen:
-    """Each signal in each phase: exit code 75, the last step on disk; then on to the end."""
+    """Each signal in each phase: exit code 75, the last step on disk; then on to the end.
+
+    Programs are compiled before the first step, when there is nothing yet that could be lost.
+    """
     truth, good, bad = lab.truth, 0, []
+    begins = {"step": 5, "evaluation": 1}  # the first evaluation is of the untrained state
     for phase in phases:
         for number in SIGNALS:
             workdir = lab.folder / f"signal_{phase}_{number}"
-            fault = runs.Fault(phase=phase, number=number, after=5 if phase == "step" else 0)
+            fault = runs.Fault(phase=phase, number=number, after=begins.get(phase, 0))
             code = lab.children.finish(lab.experiment, workdir, fault)
             text = (workdir / "stderr.txt").read_text()
             said = re.search(r"saved step (\d+) of|(training is done and saved)", text)
             step = 0 if said is None else int(said[1] or STEPS)
-            ok = code == 75 and bool(step) and runs.saved(workdir)[-1:] == [step]
+            ok = code == 75 and runs.saved(workdir)[-1:] == [step] * bool(step)
+            ok &= bool(step) or (phase == "compilation" and "no step was done yet" in text)
             good += ok
             bad += [] if ok else [f"{phase}/{signal.Signals(number).name}: exit {code}"]
         code = lab.children.finish(lab.experiment, workdir)  # the last of them goes on

@@ -75,6 +75,8 @@ def open_batches(
         Stopped: too many files are broken.
     """
     if isinstance(dataset.images, Files):
+        # Processes wait for files at different times, and may stop only where all of them ask.
+        check = check if jax.process_count() == 1 else lambda: None
         return Stream(experiment, dataset, dataset.images, trainer, workdir, cache, check)
     return Resident(experiment, dataset, trainer, check)
 
@@ -227,7 +229,7 @@ class Stream:
             data = StreamedData(
                 images=shard(element["images"], (*shape, *self._files.shape[2:])),
                 rows=shard(element["rows"], shape),
-                first=jax.device_put(begins, sharding.by_agent(self._trainer.mesh)),
+                first=sharding.put(begins, sharding.by_agent(self._trainer.mesh)),
                 mean=self._mean,
                 std=self._std,
             )
@@ -240,9 +242,9 @@ class Stream:
         index = [self._passes.cameras.index(camera) for camera in self._cameras]
         place = sharding.by_agent(self._trainer.mesh)
         rows = np.tile(np.arange(self._passes.size, dtype=np.int32), (len(index), 1))
-        tiled, parts = jax.device_put(rows, place), []
+        tiled, parts = sharding.put(rows, place), []
         for _, element in self._one_pass():
-            images = jax.device_put(element["images"][index], place)
+            images = sharding.put(element["images"][index], place)
             data = AgentData(images, tiled, self._mean, self._std)
             parts.append(sharding.fetch(self._trainer.encode(state, data, tiled)))
         return np.concatenate(parts, axis=1)[:, : len(self.good)]
@@ -280,7 +282,7 @@ class Stream:
         index = [self._passes.cameras.index(camera) for camera in self._cameras]
         mean, std = zip(*(resident.moments(counts[k]) for k in index))
         place = sharding.by_agent(self._trainer.mesh)
-        return jax.device_put(np.stack(mean), place), jax.device_put(np.stack(std), place)
+        return sharding.put((np.stack(mean), np.stack(std)), place)
 
     def scalars(self) -> dict[str, float]:
         """The share of the time that devices waited for pictures; says so where it is much."""

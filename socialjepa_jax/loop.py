@@ -254,9 +254,10 @@ class _Training:
     def _attempt(self) -> np.ndarray:
         run, data = self._experiment.run, self._data()
         if data is not None and self._program is None:
-            arguments = (self.state, data, self._hparams)
             workdir = self._workdir if self._group.is_first else None
-            self._program = throughput.prepare(self._trainer, arguments, workdir)
+            self._program = throughput.prepare(
+                self._trainer, (self.state, data, self._hparams), workdir
+            )
         program = self._program.compiled if self._program else None
         with (
             self._writer() as writer,

@@ -126,7 +126,7 @@ def _from_slurm(environment: Mapping[str, str]) -> Place | None:
         host += rest.replace("-", ",").replace("]", ",").split(",")[0]
     port = 61440 + _number(environment, "SLURM_JOB_ID") % 4096
     # Several tasks on a host share its devices out, one each.
-    several = not environment.get("SLURM_STEP_TASKS_PER_NODE", "1").startswith("1")
+    several = environment.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0].split(",")[0] != "1"
     local = (_number(environment, "SLURM_LOCALID"),) if several else None
     size, index = (_number(environment, f"SLURM_{n}") for n in ("STEP_NUM_TASKS", "PROCID"))
     return Place(f"{host}:{port}", size, index, local)

@@ -111,11 +111,14 @@ class Profiler:
         """Ends a trace, if one is running, and makes the table."""
         if not self._running:
             return
-        jax.profiler.stop_trace()
         self._running, self._window = False, None
-        text = table(operations(self._folder, self._program.text() if self._program else ""))
-        (self._folder / "top.txt").write_text(text + "\n")
-        logging.info("Trace in %s; where the time goes:\n%s", self._folder, text)
+        try:
+            jax.profiler.stop_trace()
+            text = table(operations(self._folder, self._program.text() if self._program else ""))
+            (self._folder / "top.txt").write_text(text + "\n")
+            logging.info("Trace in %s; where the time goes:\n%s", self._folder, text)
+        except Exception as error:  # a run, or the save that ends it, matters more than its trace
+            logging.warning("The trace in %s is not complete: %s", self._folder, error)
 
 
 def operations(folder: pathlib.Path, program_text: str = "") -> list[Operation]:
