@@ -7,6 +7,7 @@ Processes are killed, signalled and starved (`reliability_runs`); files are dama
 import collections
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -318,7 +319,9 @@ def leftovers(lab: Lab) -> Seen:
     alive = []
     for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
         try:
-            if b"SOCIALJEPA_LAB=" + name in path.read_bytes():
+            parent = int((path.parent / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            # Children of this process are the server that starts runs, and its helper.
+            if b"SOCIALJEPA_LAB=" + name in path.read_bytes() and parent != os.getpid():
                 alive.append(path.parent.name)
         except OSError:
             continue  # ended meanwhile, or somebody else's
