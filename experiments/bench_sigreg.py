@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import bench_steps
+from socialjepa_jax import hardware
 from socialjepa_jax.sigreg import OFFICIAL, epps_pulley, sigreg
 from socialjepa_jax.sigreg.epps_pulley import reference
 
@@ -44,13 +45,7 @@ TARGETS = {"eager": 10.0, "compiled": 1.5, "memory": 5.5, "gradient": 3e-6}
 def best_time(run: Callable[[], Any], repeats: int) -> float:
     """Least seconds of several runs after one warm-up: CPU time on CPUs, else wall time."""
     clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
-    run()
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        run()
-        times.append(clock() - start)
-    return min(times)
+    return hardware.seconds(run, repeats=repeats, clock=clock)
 
 
 def compile_jax(z: np.ndarray, directions: np.ndarray, statistic: Callable) -> Callable:

@@ -11,7 +11,7 @@ import functools
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -21,13 +21,14 @@ import numpy as np
 from socialjepa_jax import compilation, flops, sharding
 from socialjepa_jax.agents import AgentData, AgentState, Trainer, choose_agent_map
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.masking import Masks
+from socialjepa_jax.data.masking import MaskConfig, Masks
 from socialjepa_jax.data.resident import normalize
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.vit import ViT, ViTConfig
 from socialjepa_jax.objectives.base import Aux, HParams, Metrics, Params
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.sharding import Reduce
 
@@ -92,6 +93,32 @@ class Step:
     compiled: compilation.Compiled
     batch_size: int
     flops: float
+
+
+def times(steps: Sequence[Step], effort: Effort) -> list[float]:
+    """Seconds of an update of each, in turns."""
+    return together([step.advance for step in steps], effort)
+
+
+def ijepa(vit: ViTConfig, kind: type[IJepa] = IJepa) -> IJepa:
+    """Social-JEPA's I-JEPA: an MLP predictor, 0.4 of the patches visible (78 of 196)."""
+    return kind(vit=vit, predictor="mlp_patch", masks=MaskConfig(context_fraction=0.4))
+
+
+def lejepa(
+    vit: ViTConfig,
+    local: int,
+    kind: type[LeJepa] = LeJepa,
+    *,
+    projector: int = LeJepa.projector_width,
+    plain: bool = False,
+) -> LeJepa:
+    """LeJEPA with 2 + 6 views, small ones of `local` pixels; `plain` without crops and colours."""
+    views = MultiCrop(local_size=local)
+    if plain:
+        off = Augment()
+        views = dataclasses.replace(views, view_a=off, view_b=off, local=off)
+    return kind(encoder=vit, projector_width=projector, projector_dim=128, views=views)
 
 
 @dataclasses.dataclass(frozen=True)

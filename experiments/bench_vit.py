@@ -9,6 +9,8 @@ Times are process CPU time on one thread, in turns, the least of the repeats. Co
 """
 
 import pathlib
+from collections.abc import Callable
+from functools import partial
 
 import jax
 from absl import flags
@@ -18,12 +20,10 @@ from experiments.bench_results import Result
 from experiments.bench_steps import Effort
 from socialjepa_jax import launch, validate
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.masking import MaskConfig
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
-from socialjepa_jax.objectives.views import MultiCrop
 
 TI = ViTConfig(image_size=96, patch_size=8, width=192, depth=4, heads=3)
 TINY = ViTConfig(image_size=24, patch_size=8, width=16, depth=1, heads=2)
@@ -45,12 +45,11 @@ def against_torch(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Resul
 
 def token_dropping(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
     """Step time with every token computed, over that with masked ones dropped (0.4 are kept)."""
-    fields = {"vit": vit, "predictor": "mlp_patch", "masks": MaskConfig(context_fraction=0.4)}
     steps = [
-        bench_steps.make_step(kind(**fields), batch_size)
+        bench_steps.make_step(bench_steps.ijepa(vit, kind), batch_size)
         for kind in (IJepa, bench_steps.MaskEverything)
     ]
-    dropped, everything = bench_steps.together([s.advance for s in steps], effort)
+    dropped, everything = bench_steps.times(steps, effort)
     ratio = steps[1].flops / steps[0].flops
     note = f"{1e3 * dropped:.1f} ms; ratio of FLOPs {ratio:.2f}"
     return Result("mask everything / token dropping", everything / dropped, 1.6, True, 1.75, note)
@@ -63,7 +62,7 @@ def pipeline(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
         bench_steps.make_step(objective, batch_size, constant=constant)
         for constant in (False, True)
     ]
-    drawn, constant = bench_steps.together([s.advance for s in steps], effort)
+    drawn, constant = bench_steps.times(steps, effort)
     note = f"{1e3 * drawn:.1f} ms, gathered and normalised in the step"
     return Result("resident pipeline / constant batch", drawn / constant, 1.02, False, 1.005, note)
 
@@ -75,20 +74,20 @@ def augmentation(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
         bench_steps.make_step(objective, batch_size, augmentation=augmentation)
         for augmentation in (bench_steps.CROPS, Augment())
     ]
-    with_, without = bench_steps.together([s.advance for s in steps], effort)
+    with_, without = bench_steps.times(steps, effort)
     note = f"{1e3 * with_:.1f} ms, random crop, resize and flip"
     return Result("on-device augmentation's share", 1 - without / with_, 0.05, False, 0.02, note)
 
 
-def sigreg_share(vit: ViTConfig, batch_size: int, effort: Effort, small: int) -> Result:
-    """Share of SIGReg in a LeJEPA step with 2 + 6 views, small ones of `small` pixels."""
-    plain = Augment()
-    views = MultiCrop(local_size=small, view_a=plain, view_b=plain, local=plain)
+def sigreg_share(
+    objective: Callable[[type[LeJepa]], LeJepa], batch_size: int, effort: Effort
+) -> Result:
+    """Share of SIGReg in a LeJEPA step, of an objective of a given class."""
     steps = [
-        bench_steps.make_step(kind(encoder=vit, projector_dim=128, views=views), batch_size)
+        bench_steps.make_step(objective(kind), batch_size)
         for kind in (LeJepa, bench_steps.WithoutSigReg)
     ]
-    with_, without = bench_steps.together([s.advance for s in steps], effort)
+    with_, without = bench_steps.times(steps, effort)
     note = f"{1e3 * with_:.1f} ms"
     return Result("SIGReg's share of a LeJEPA step", 1 - without / with_, 0.01, False, 0.002, note)
 
@@ -101,7 +100,7 @@ def measure(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
         token_dropping(vit, batch_size, effort),
         pipeline(vit, batch_size, effort),
         augmentation(vit, batch_size, effort),
-        sigreg_share(vit, batch_size, effort, small),
+        sigreg_share(partial(bench_steps.lejepa, vit, small, plain=True), batch_size, effort),
     ]
 
 

@@ -24,7 +24,6 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import Protocol, Splits
 from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.streaming import Calls, Feed
-from socialjepa_jax.processes import Place
 from socialjepa_jax.program import make_hparams, train_rows
 
 _STEPS, _PER_CALL = 48, 2
@@ -168,8 +167,7 @@ def run_alone(folder: str, workdir: str, cache: str, slow: str) -> None:
     """The run on files with two workers: the whole of a process that `stream_leftovers` starts."""
     what = experiment(pathlib.Path(folder), workers=2)
     fault = runs.Fault(slow=float(slow))
-    alone, devices = Place("localhost:1", 1, 0), runs.Layout().devices
-    runs._child(what, pathlib.Path(workdir), pathlib.Path(cache), fault, alone, devices)
+    runs.child(what, pathlib.Path(workdir), pathlib.Path(cache), fault)
 
 
 def _start_alone(*arguments: object) -> subprocess.Popen[bytes]:

@@ -184,12 +184,13 @@ class Children:
         coordinator = f"127.0.0.1:{free_port()}"
         children = []
         for index in range(layout.processes):
-            place = Place(coordinator, layout.processes, index)
+            several = layout.processes > 1
+            place = Place(coordinator, layout.processes, index) if several else None
             fault = (faults or {}).get(index, Fault())
             arguments = (what, workdir, self.cache, fault, place, layout.devices)
-            child = self._context.Process(target=_child, args=arguments, daemon=self.daemon)
-            children.append(child)
-            child.start()
+            process = self._context.Process(target=child, args=arguments, daemon=self.daemon)
+            children.append(process)
+            process.start()
         return children
 
     def finish_group(
@@ -230,21 +231,21 @@ def join(children: list[BaseProcess], seconds: float) -> list[int | None]:
     return codes
 
 
-def _child(
+def child(
     what: Experiment,
     workdir: pathlib.Path,
     cache: pathlib.Path,
     fault: Fault,
-    place: Place,
-    devices: int,
+    place: Place | None = None,
+    devices: int = 1,
 ) -> None:
-    """A launcher without flags, in a process of its own."""
+    """A launcher without flags, to be called in a process of its own; `place` None: alone."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", devices)
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     workdir.mkdir(parents=True, exist_ok=True)
-    name = f"stderr_{place.index}.txt" if place.index else "stderr.txt"
+    name = f"stderr_{place.index}.txt" if place and place.index else "stderr.txt"
     log = os.open(workdir / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
     if fault.file_limit:
@@ -253,7 +254,7 @@ def _child(
     # The page is drawn for seconds, and nothing here depends on it.
     report.write_run_report = lambda workdir, dataset: workdir / "report.html"
     try:
-        with processes.joined(place if place.size > 1 else None, 60.0) as group:
+        with processes.joined(place, 60.0) as group:
             loop.fit(what, workdir, group=group)
     except (InputError, Stopped) as error:
         code, message = launch.verdict(error)

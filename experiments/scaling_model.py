@@ -26,8 +26,8 @@ import jax
 import numpy as np
 from absl import flags
 
+from experiments import bench_steps
 from socialjepa_jax import flops, launch, validate
-from socialjepa_jax.data.masking import MaskConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.validate import InputError
@@ -148,7 +148,7 @@ def predict(
     Args:
         chip: compute of one.
         size: bytes of the gradient.
-        depth: layers, of which the last one's gradient cannot be hidden.
+        depth: layers; the gradient of the first, which comes last, cannot be hidden.
         chips: of one agent.
         batch: pictures a chip.
         links: between chips.
@@ -244,8 +244,7 @@ def main() -> None:
     """Command line."""
     given = flags.FLAGS
     validate.positive(**{"--batch": given.batch})
-    masks = MaskConfig(context_fraction=0.4)
-    objective = IJepa(vit=ViTConfig(), predictor="mlp_patch", masks=masks)
+    objective = bench_steps.ijepa(ViTConfig())
     chip = measured_chip(pathlib.Path(given.suite)) if given.suite else assumed_chip(objective)
     print(report(chip, objective, given.batch, Links()))
 

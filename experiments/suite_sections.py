@@ -1,6 +1,7 @@
 """The sections of `gpu_suite`: each measures one part and returns its figures."""
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 
@@ -13,17 +14,13 @@ from experiments import bench_sigreg, bench_steps, bench_sweep, bench_vit
 from experiments.bench_results import Result
 from experiments.bench_steps import Effort, Step
 from socialjepa_jax import alignment, hardware
-from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.masking import MaskConfig
 from socialjepa_jax.data.toys import ToysData
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.transformer import Attention
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
-from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sigreg import epps_pulley
 
 
@@ -87,19 +84,8 @@ REHEARSAL = Sizes(
 )
 
 
-def ijepa_objective(sizes: Sizes) -> IJepa:
-    """Social-JEPA's: MLP predictor, 78 of 196 patches visible."""
-    masks = MaskConfig(context_fraction=0.4)
-    return IJepa(vit=sizes.vit, predictor="mlp_patch", masks=masks)
-
-
-def lejepa_objective(sizes: Sizes, kind: type = LeJepa, plain: bool = False) -> LeJepa:
-    """2 + 6 views; `plain` makes them without crops' randomness and colours."""
-    views = MultiCrop(local_size=sizes.local)
-    if plain:
-        off = Augment()
-        views = dataclasses.replace(views, view_a=off, view_b=off, local=off)
-    return kind(encoder=sizes.vit, projector_width=sizes.projector, projector_dim=128, views=views)
+def _lejepa(sizes: Sizes, kind: type[LeJepa] = LeJepa, *, plain: bool = False) -> LeJepa:
+    return bench_steps.lejepa(sizes.vit, sizes.local, kind, projector=sizes.projector, plain=plain)
 
 
 def devices(sizes: Sizes) -> list[Result]:
@@ -145,12 +131,12 @@ def _note(step: Step, taken: float) -> str:
 
 def ijepa(sizes: Sizes) -> list[Result]:
     """I-JEPA steps over batch sizes."""
-    return _rates("I-JEPA step", ijepa_objective(sizes), sizes.ijepa, sizes, 0.35)
+    return _rates("I-JEPA step", bench_steps.ijepa(sizes.vit), sizes.ijepa, sizes, 0.35)
 
 
 def lejepa(sizes: Sizes) -> list[Result]:
     """LeJEPA steps over batch sizes."""
-    return _rates("LeJEPA step, 2 + 6 views", lejepa_objective(sizes), sizes.lejepa, sizes, 0.33)
+    return _rates("LeJEPA step, 2 + 6 views", _lejepa(sizes), sizes.lejepa, sizes, 0.33)
 
 
 def mae(sizes: Sizes) -> list[Result]:
@@ -212,17 +198,8 @@ def sigreg(sizes: Sizes) -> list[Result]:
         taken = bench_steps.seconds(lambda s=step, z=z, d=directions: s(z, d), sizes.effort)
         name = f"SIGReg of {shape[0]} x {shape[1]}, {shape[2]} slices, ms"
         found.append(Result(name, 1e3 * taken, limit, False))
-    return [*found, _share(sizes, "SIGReg's share of a LeJEPA step", 0.01, 0.002)]
-
-
-def _share(sizes: Sizes, name: str, target: float, stretch: float) -> Result:
-    kinds = (LeJepa, bench_steps.WithoutSigReg)
-    steps = [
-        bench_steps.make_step(lejepa_objective(sizes, kind, plain=True), sizes.lejepa[0])
-        for kind in kinds
-    ]
-    with_, without = bench_steps.together([step.advance for step in steps], sizes.effort)
-    return Result(name, 1 - without / with_, target, False, stretch, f"{1e3 * with_:.1f} ms")
+    plain = functools.partial(_lejepa, sizes, plain=True)
+    return [*found, bench_vit.sigreg_share(plain, sizes.lejepa[0], sizes.effort)]
 
 
 def pipeline(sizes: Sizes) -> list[Result]:
@@ -234,10 +211,10 @@ def pipeline(sizes: Sizes) -> list[Result]:
 def views(sizes: Sizes) -> list[Result]:
     """What LeJEPA's random crops, colours and blur cost."""
     steps = [
-        bench_steps.make_step(lejepa_objective(sizes, plain=plain), sizes.lejepa[0])
+        bench_steps.make_step(_lejepa(sizes, plain=plain), sizes.lejepa[0])
         for plain in (False, True)
     ]
-    full, plain = bench_steps.together([step.advance for step in steps], sizes.effort)
+    full, plain = bench_steps.times(steps, sizes.effort)
     note = f"{1e3 * full:.1f} ms with, {1e3 * plain:.1f} ms without"
     return [Result("views' share of a LeJEPA step", 1 - plain / full, 0.05, False, 0.02, note)]
 

@@ -109,8 +109,8 @@ class StreamedData:
     @staticmethod
     def specs() -> "StreamedData":
         """How it is split over a mesh."""
-        batch, agent = P(sharding.AGENT, None, sharding.DATA), P(sharding.AGENT)
-        return StreamedData(batch, batch, agent, agent, agent)  # type: ignore[arg-type]
+        steps, agent = sharding.STEPS, P(sharding.AGENT)
+        return StreamedData(steps, steps, agent, agent, agent)  # type: ignore[arg-type]
 
 
 def order_keys(seeds: jax.Array, epochs: int) -> jax.Array:
@@ -292,18 +292,19 @@ class Trainer:
         images = gather(data.images, rows, data.mean, data.std)
         return self.objective.encode(state.params, state.aux, images)
 
+    def __post_init__(self) -> None:
+        # On several devices their unchecked types would make gradients silently wrong.
+        kernels = {vit.attention for vit in vits(self.objective)} - {"xla", "auto"}
+        if self.mesh.size > 1 and kernels:
+            raise validate.InputError(
+                f"attention={kernels.pop()!r} runs on one device, here are {self.mesh.size}; "
+                "use 'xla'"
+            )
+
     @property
     def _takes_kernels(self) -> bool:
-        """Whether attention kernels, whose types say nothing of devices, may be used.
-
-        With more than one device, unchecked types would make gradients silently wrong.
-        """
+        """Whether attention kernels, whose types say nothing of devices, may be used."""
         choices = {vit.attention for vit in vits(self.objective)} - {"xla"}
-        if self.mesh.size > 1 and choices - {"auto"}:
-            name = (choices - {"auto"}).pop()
-            raise validate.InputError(
-                f"attention={name!r} runs on one device, here are {self.mesh.size}; use 'xla'"
-            )
         return self.mesh.size == 1 and jax.default_backend() == "gpu" and bool(choices)
 
     def _over_agents(self, one: Callable[..., Any], donate: bool) -> Callable[..., Any]:
@@ -314,8 +315,6 @@ class Trainer:
             else lambda *args: jax.lax.map(lambda a: one(*a), args)
         )
 
-        checked = not self._takes_kernels  # here, where it may refuse before anything is traced
-
         def sharded(*args: Any) -> Any:
             agent = P(sharding.AGENT)
             specs = tuple(a.specs() if isinstance(a, StreamedData) else agent for a in args)
@@ -324,7 +323,7 @@ class Trainer:
                 mesh=self.mesh,
                 in_specs=specs,
                 out_specs=agent,
-                check_vma=checked,
+                check_vma=not self._takes_kernels,
             )
             return mapped(*args)
 

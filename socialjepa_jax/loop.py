@@ -225,15 +225,15 @@ class _Training:
         self._begin_at(state)
         if self.step:
             logging.info("Resuming at step %d of %d.", self.step, experiment.run.steps)
-        if self.step % experiment.run.steps_per_call:
-            raise InputError(
-                f"config.run.steps_per_call={experiment.run.steps_per_call} must divide "
-                f"{self.step}, the step to resume at"
-            )
 
     def _begin_at(self, state: AgentState) -> None:
         self.state = state
         self.step = self._first = self._saved = int(sharding.fetch(state.step)[0])
+        call = self._experiment.run.steps_per_call
+        if self.step % call:  # also where a roll-back finds an older checkpoint
+            raise InputError(
+                f"config.run.steps_per_call={call} must divide {self.step}, the step to resume at"
+            )
         self._skips = monitors.SkipMonitor(self._experiment.monitors.max_skips)
 
     def to_the_end(self) -> np.ndarray:

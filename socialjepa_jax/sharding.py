@@ -45,6 +45,7 @@ class Reduce:
 
 
 AGENT, DATA = "agent", "data"  # the two mesh axes, everywhere
+STEPS = P(AGENT, None, DATA)  # of arrays [A, S, B, ...]: the batches of several steps
 
 
 def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -> Mesh:
@@ -71,7 +72,7 @@ def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -
 
 def by_batch(mesh: Mesh) -> NamedSharding:
     """Sharding of arrays [A, S, B, ...]: agents, steps, and batches that are split over 'data'."""
-    return NamedSharding(mesh, P(AGENT, None, DATA))
+    return NamedSharding(mesh, STEPS)
 
 
 def local_block(sharding: NamedSharding, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
