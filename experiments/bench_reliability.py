@@ -21,6 +21,7 @@ from experiments import reliability_checks as checks
 from experiments import reliability_data as data
 from experiments import reliability_groups as groups
 from experiments import reliability_states as states
+from experiments import reliability_topologies as topologies
 from experiments.reliability_checks import Lab, Seen
 from socialjepa_jax import launch, validate
 
@@ -41,6 +42,7 @@ def table(factor: int) -> dict[str, tuple[str, Callable[[Lab], Seen]]]:
         "stops_after_many": ("exit 3, nothing saved", checks.stops_after_many),
         "hostile_files": (">= 60, 0 executed, 0 accepted", checks.hostile_files),
         "processes": ("equal to 1e-5, all end within 15 s, stop as one", groups.processes),
+        "topologies": ("exact: 1 hash, else within 1e-5", topologies.topologies),
         "blocking": ("< 50 ms at 64 MiB", checks.blocking),
         "same_batches": ("equal for any processes and workers", data.same_batches),
         "same_losses": ("stream as resident", data.same_losses),

@@ -22,7 +22,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import sharding, validate
+from socialjepa_jax import exact, sharding, validate
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.resident import batch_rows, gather, normalize, round_keys
 from socialjepa_jax.models.vit import vits
@@ -128,12 +128,13 @@ def agent_key(seed: jax.Array, stream: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(seed), stream)
 
 
-def choose_agent_map(name: str) -> str:
-    """ "auto" is "map" on CPUs, where one agent after the other is faster, and "vmap" elsewhere."""
+def choose_agent_map(name: str, exact_shards: int = 0) -> str:
+    """ "auto" is "map" on CPUs, where one agent after the other is faster, and for exact sums, and
+    "vmap" elsewhere."""
     validate.one_of(("auto", "vmap", "map"), agent_map=name)
     if name != "auto":
         return name
-    return "map" if jax.default_backend() == "cpu" else "vmap"
+    return "map" if jax.default_backend() == "cpu" or exact_shards else "vmap"
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,9 @@ class Trainer:
             whatever their neighbours do.
         max_skips: an update whose loss or gradient is not finite is skipped; after this many in a
             row the agent stays as it is. 0: no update is ever skipped.
+        exact_shards: a step's sums over the batch are taken over this many shards in order (see
+            `exact`), with one result on any mesh, to the bit; needs agent_map "map". 0: in the
+            order of the devices.
     """
 
     objective: Objective
@@ -164,6 +168,7 @@ class Trainer:
     mesh: Mesh
     agent_map: str
     max_skips: int = field(default=0, kw_only=True)
+    exact_shards: int = field(default=0, kw_only=True)
 
     @functools.cached_property
     def init(self) -> Callable[[HParams], AgentState]:
@@ -176,10 +181,7 @@ class Trainer:
             opt_state, none = self.optimizer.init(params), jnp.int32(0)
             return AgentState(none, params, aux, opt_state, none, none, none)
 
-        return jax.jit(
-            lambda hparams: jax.lax.map(init_one, hparams),
-            out_shardings=sharding.by_agent(self.mesh),
-        )
+        return self._over_agents(init_one, donate=False)
 
     def _batch(
         self, state: AgentState, data: AgentData | StreamedData, seed: jax.Array
@@ -199,9 +201,8 @@ class Trainer:
         if isinstance(data, StreamedData):
             at = state.step - data.first
             return data.rows[at], data.images[at]
-        num_shards = self.mesh.shape[sharding.DATA]
         rows = batch_rows(agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size)
-        local = self.batch_size // num_shards
+        local = self.batch_size // jax.lax.axis_size(sharding.DATA)
         start = jax.lax.axis_index(sharding.DATA) * local
         rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
         return rows, data.images[rows]
@@ -211,21 +212,41 @@ class Trainer:
         loss_key, augment_key = jax.random.split(jax.random.fold_in(agent_key(seed, _STEP), step))
         return loss_key, augment_key
 
+    def _gradient(
+        self, state: AgentState, data: AgentData | StreamedData, hparams: HParams
+    ) -> tuple[tuple[jax.Array, tuple[PyTree, Metrics]], PyTree]:
+        """Loss, carried state, metrics and gradient of one agent's global batch."""
+        drawn = replace(state, step=state.step + state.passed_over)
+        loss_key, _ = self._step_keys(drawn.step, hparams["seed"])
+        batch = self._batch(drawn, data, hparams["seed"])
+        reduce = sharding.Reduce(sharding.DATA)
+        gradient = jax.value_and_grad(self.objective.loss, has_aux=True)
+        return gradient(state.params, state.aux, batch, loss_key, hparams, reduce)
+
+    def _gradient_in_order(
+        self, state: AgentState, data: AgentData | StreamedData, hparams: HParams
+    ) -> tuple[tuple[jax.Array, tuple[PyTree, Metrics]], PyTree]:
+        """The same, over `exact_shards` shards in order."""
+        parts = {}
+        if isinstance(data, StreamedData):  # [S, B, ...] -> [L, S, B / L, ...]
+            local = self.exact_shards // self.mesh.shape[sharding.DATA]
+            split = {"images": data.images, "rows": data.rows}
+            parts = {name: jnp.stack(jnp.split(x, local, 1)) for name, x in split.items()}
+
+        def of_shard(shared: Any, part: Any) -> Any:
+            state, data, hparams = shared
+            value, grads = self._gradient(state, replace(data, **part), hparams)
+            return value, jax.tree.map(lambda g: jax.lax.pmean(g, sharding.DATA), grads)
+
+        over_shards = exact.over_shards(of_shard, self.exact_shards, sharding.DATA)
+        return over_shards((state, data, hparams), parts)
+
     def _step_one(
         self, state: AgentState, data: AgentData | StreamedData, hparams: HParams
     ) -> tuple[AgentState, Metrics]:
         """One update of one agent, inside shard_map."""
-        drawn = replace(state, step=state.step + state.passed_over)
-        loss_key, _ = self._step_keys(drawn.step, hparams["seed"])
-        batch = self._batch(drawn, data, hparams["seed"])
-        (loss, (aux, metrics)), grads = jax.value_and_grad(self.objective.loss, has_aux=True)(
-            state.params,
-            state.aux,
-            batch,
-            loss_key,
-            hparams,
-            sharding.Reduce(sharding.DATA),
-        )
+        gradient = self._gradient_in_order if self.exact_shards else self._gradient
+        (loss, (aux, metrics)), grads = gradient(state, data, hparams)
         learning_rate, decay = self.optimizer.schedules(self.total_steps)
         rate = hparams["learning_rate"] * learning_rate(state.step + 1)
         params, opt_state = self.optimizer.update(
@@ -263,9 +284,16 @@ class Trainer:
         def steps_of_one(
             state: AgentState, data: AgentData | StreamedData, hparams: HParams
         ) -> tuple[AgentState, Metrics]:
-            return jax.lax.scan(
-                lambda carry, _: self._step_one(carry, data, hparams),
+            if not self.exact_shards:
+                return jax.lax.scan(
+                    lambda carry, _: self._step_one(carry, data, hparams),
+                    state,
+                    length=self.steps_per_call,
+                )
+            return exact.scan(
+                lambda carry, constants, _: self._step_one(carry, *constants),
                 state,
+                (data, hparams),
                 length=self.steps_per_call,
             )
 
@@ -300,6 +328,21 @@ class Trainer:
                 f"attention={kernels.pop()!r} runs on one device, here are {self.mesh.size}; "
                 "use 'xla'"
             )
+        if self.exact_shards:
+            self._check_exact()
+
+    def _check_exact(self) -> None:
+        shards, data = self.exact_shards, self.mesh.shape[sharding.DATA]
+        if self.agent_map != "map":
+            raise validate.InputError(f"exact_shards={shards} needs agent_map='map'")
+        validate.divides(shards, batch_size=self.batch_size)
+        if shards % data:
+            raise validate.InputError(
+                f"exact_shards={shards} cannot be shared out by {data} devices "
+                f"({self.mesh.size} devices for several agents)"
+            )
+        if self._takes_kernels:  # which one device has and several have not
+            raise validate.InputError(f"exact_shards={shards} needs attention='xla'")
 
     @property
     def _takes_kernels(self) -> bool:
@@ -309,10 +352,11 @@ class Trainer:
 
     def _over_agents(self, one: Callable[..., Any], donate: bool) -> Callable[..., Any]:
         """Lifts a function of one agent to stacked agents on the mesh."""
+        loop = exact.map if self.exact_shards else jax.lax.map
         many = (
             jax.vmap(one)
             if self.agent_map == "vmap"
-            else lambda *args: jax.lax.map(lambda a: one(*a), args)
+            else lambda *args: loop(lambda a: one(*a), args)
         )
 
         def sharded(*args: Any) -> Any:
@@ -323,11 +367,12 @@ class Trainer:
                 mesh=self.mesh,
                 in_specs=specs,
                 out_specs=agent,
-                check_vma=not self._takes_kernels,
+                check_vma=not (self._takes_kernels or self.exact_shards),
             )
             return mapped(*args)
 
-        return jax.jit(sharded, donate_argnums=(0,) if donate else ())
+        options = exact.COMPILER_OPTIONS if self.exact_shards else None
+        return jax.jit(sharded, donate_argnums=(0,) if donate else (), compiler_options=options)
 
 
 def place(

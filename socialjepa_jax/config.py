@@ -68,7 +68,8 @@ class Agents:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """How long and how a run goes; only `steps` and `batch_size` change what it computes.
+    """How long and how a run goes; only `steps` and `batch_size` change what it computes, and
+    `exact_shards` its last digits.
 
     Attributes:
         steps: updates.
@@ -79,6 +80,9 @@ class Run:
         agent_map: "auto" | "vmap" | "map": how a device steps several agents; "auto" is "map" on
             CPUs and "vmap" on accelerators.
         encode_batch: pictures a call when latents are extracted.
+        exact_shards: 0, or into how many shards a batch is cut whose sums are added in order, so
+            that the run has the same bits on any number of devices that divides it and of
+            processes. Slower: for tests, and to find what differs.
     """
 
     steps: int = 1000
@@ -90,11 +94,15 @@ class Run:
     keep_checkpoints: int = 2
     agent_map: str = "auto"
     encode_batch: int = 256
+    exact_shards: int = 0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if field.type in (int, "int"):
+            if field.type in (int, "int") and field.name != "exact_shards":
                 validate.positive(**{field.name: getattr(self, field.name)})
+        validate.non_negative(exact_shards=self.exact_shards)
+        if self.exact_shards:
+            validate.divides(self.exact_shards, batch_size=self.batch_size)
         validate.divides(
             self.steps_per_call,
             steps=self.steps,

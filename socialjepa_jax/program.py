@@ -37,8 +37,9 @@ def make_trainer(experiment: Experiment) -> Trainer:
         batch_size=run.batch_size,
         steps_per_call=run.steps_per_call,
         mesh=sharding.make_mesh(len(experiment.agents.seeds), run.batch_size, jax.devices()),
-        agent_map=agents_lib.choose_agent_map(run.agent_map),
+        agent_map=agents_lib.choose_agent_map(run.agent_map, run.exact_shards),
         max_skips=experiment.monitors.max_skips,
+        exact_shards=run.exact_shards,
     )
 
 

@@ -13,6 +13,7 @@ from socialjepa_jax import agents, sharding
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.resident import channel_statistics, normalize
 from socialjepa_jax.optim import AdamW
+from socialjepa_jax.validate import InputError
 
 CAMERAS, SEEDS = (0, 1), (3, 4)
 STATES, SIDE = 48, 8
@@ -47,7 +48,7 @@ class MaskedLinear:
         return {"latent": z, "tokens": z[:, None]}
 
 
-def make(devices=1, agent_map="map", steps_per_call=4, objective=None, max_skips=0):
+def make(devices=1, agent_map="map", steps_per_call=4, objective=None, max_skips=0, exact_shards=0):
     mesh = sharding.make_mesh(len(SEEDS), 8, jax.devices()[:devices])
     return agents.Trainer(
         objective=objective or MaskedLinear(),
@@ -59,6 +60,7 @@ def make(devices=1, agent_map="map", steps_per_call=4, objective=None, max_skips
         mesh=mesh,
         agent_map=agent_map,
         max_skips=max_skips,
+        exact_shards=exact_shards,
     )
 
 
@@ -150,6 +152,49 @@ def test_any_mesh_gives_the_same_run(straight, devices):
     many, losses_many, _ = run(make(devices=devices))
     np.testing.assert_allclose(losses_many, losses_one, rtol=1e-5)
     chex.assert_trees_all_close(many.params, one.params, atol=1e-6, rtol=0)
+
+
+def test_exact_sums_give_the_same_bits_on_any_mesh(straight):
+    one, losses_one, _ = run(make(exact_shards=4))
+    for devices, steps_per_call in ((2, 4), (8, 1)):  # agents side by side; each over four devices
+        program = make(devices=devices, steps_per_call=steps_per_call, exact_shards=4)
+        many, losses_many, _ = run(program)
+        chex.assert_trees_all_equal(many, one)
+        np.testing.assert_array_equal(losses_many, losses_one)
+    np.testing.assert_allclose(losses_one, straight[1], rtol=1e-5)
+    chex.assert_trees_all_close(one.params, straight[0].params, atol=1e-6, rtol=0)
+
+
+def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
+    program = make(devices=8, steps_per_call=1, exact_shards=4)
+    expected, losses, data = run(program, steps=1)
+    keys = (agents.agent_key(jnp.uint32(seed), agents._ORDER) for seed in SEEDS)
+    rows = [TRAIN_ROWS[agents.batch_rows(key, 0, len(TRAIN_ROWS), 8)] for key in keys]
+    images = np.stack([pictures()[k][rows[k]] for k in range(2)])
+    by_batch, rows = sharding.by_batch(program.mesh), np.stack(rows).astype(np.int32)
+    streamed = agents.StreamedData(
+        images=jax.device_put(images[:, None], by_batch),
+        rows=jax.device_put(rows[:, None], by_batch),
+        first=jnp.zeros(2, jnp.int32),
+        mean=data.mean,
+        std=data.std,
+    )
+    state, metrics = program.step(program.init(hparams()), streamed, hparams())
+    chex.assert_trees_all_equal(jax.device_get(state), expected)
+    np.testing.assert_array_equal(metrics["loss"], losses)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agent_map": "vmap", "exact_shards": 4}, "exact_shards=4 needs agent_map='map'"),
+        ({"exact_shards": 3}, "batch_size=8 must be a multiple of 3"),
+        ({"devices": 8, "exact_shards": 2}, "exact_shards=2 cannot be shared out by 4 devices"),
+    ],
+)
+def test_exact_sums_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        make(**changes)
 
 
 def test_sharded_step_equals_the_objective_by_hand():
