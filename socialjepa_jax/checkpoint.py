@@ -12,6 +12,7 @@ processes and devices, and any number of them goes on from it.
 import concurrent.futures
 import hashlib
 import json
+import math
 import pathlib
 import shutil
 import threading
@@ -150,6 +151,16 @@ class Checkpoints:
         if restored.manifest.get("seal") != _seal(restored.manifest):
             raise ValueError("the manifest differs from its digest")
         return restored.manifest
+
+    def value_of_best(self, metric: str) -> float:
+        """What the newest checkpoint was chosen for, as the best; minus infinity without one."""
+        found = -math.inf
+        for step in self.steps() if self._group.is_first else ():
+            try:
+                found = float(self.manifest(step)["best"][metric])
+            except Exception as error:  # damaged, or chosen for another metric: to be replaced
+                logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
+        return float(self._group.from_first(found))
 
     def restore(self, abstract: PyTree) -> PyTree | None:
         """Returns the newest undamaged state, or None if there is no checkpoint.

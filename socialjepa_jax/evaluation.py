@@ -13,9 +13,11 @@ import numpy as np
 from socialjepa_jax import alignment, collaboration, controls
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.validate import InputError
 
 Row = dict[str, Any]  # one row of alignment.json, see the README
 BACKS = ("inverse", "none", "forward", "regression")
+_FEWEST_STATES = 4  # below, an evaluation has no meaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,21 @@ def splits(dataset: ViewDataset) -> list[Split]:
         for name, flag in flags.items()
         if flag.any()
     ]
+
+
+def check_splits(dataset: ViewDataset) -> None:
+    """Refuses before training what could not be measured after it.
+
+    Raises:
+        InputError: a split leaves too few states.
+    """
+    for split in splits(dataset):
+        for part, rows in (("fit on", split.train), ("test on", split.test)):
+            if len(rows) < _FEWEST_STATES:
+                raise InputError(
+                    f"config.data.splits leaves {len(rows)} states to {part} in the {split.name} "
+                    f"split; at least {_FEWEST_STATES} are needed"
+                )
 
 
 def pairs(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, bool]]:

@@ -36,8 +36,6 @@ from socialjepa_jax.program import (
 from socialjepa_jax.validate import InputError
 from socialjepa_jax.writers import Silent, Writer
 
-_FEWEST_STATES = 4  # below, an evaluation has no meaning
-
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -118,7 +116,7 @@ def _fit(
             with group.first_before_others("data"):
                 dataset = experiment.data.load(cache_folder(workdir))
             _describe(dataset)
-            _check_splits(dataset)
+            evaluation.check_splits(dataset)
             interruption.check()
             batches = open_batches(
                 experiment, dataset, trainer, workdir, cache_folder(workdir), interruption.check
@@ -179,17 +177,6 @@ def _describe(dataset: ViewDataset) -> None:
     )
 
 
-def _check_splits(dataset: ViewDataset) -> None:
-    """Refuses before training what could not be measured after it."""
-    for split in evaluation.splits(dataset):
-        for part, rows in (("fit on", split.train), ("test on", split.test)):
-            if len(rows) < _FEWEST_STATES:
-                raise InputError(
-                    f"config.data.splits leaves {len(rows)} states to {part} in the {split.name} "
-                    f"split; at least {_FEWEST_STATES} are needed"
-                )
-
-
 class _Training:
     """The agents on their way, and what they leave on disk.
 
@@ -219,7 +206,7 @@ class _Training:
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
         self._interruption = interruption
         self._checkpoints, self._best, self._group = checkpoints, best, group
-        self._best_value = _value_of_best(best, experiment.checkpoint.best_metric, group)
+        self._best_value = best.value_of_best(experiment.checkpoint.best_metric)
         self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
         self._roll_backs = 0
         self._begin_at(state)
@@ -306,11 +293,17 @@ class _Training:
             self._saved = self.step
 
     def _leave(self) -> str:
-        """Saves because of a signal, and says so."""
+        """Saves because of a signal, unless the state is one to go back from, and says so."""
         run = self._experiment.run
         if self.step == 0:
             return "no step was done yet; the same command starts anew"
-        self._watch_skips()
+        try:
+            self._watch_skips()
+        except monitors.Diverged:
+            if not self._may_roll_back():
+                raise
+            self._checkpoints.wait()
+            return f"step {self.step} is to be undone; the same command goes on before it"
         self._save()
         self._checkpoints.wait()
         return f"saved step {self.step} of {run.steps}; the same command goes on"
@@ -342,12 +335,15 @@ class _Training:
             self._best.save(self.step, self.state, {**self._manifest, "best": {metric: value}})
             self._best_value = value
 
+    def _may_roll_back(self) -> bool:
+        return self._roll_backs < self._experiment.monitors.roll_backs
+
     def _roll_back(self, diverged: monitors.Diverged) -> None:
         """Goes back to the last checkpoint; the agents that diverged pass over what came since.
 
         The others do the same steps again.
         """
-        if self._roll_backs == self._experiment.monitors.roll_backs:
+        if not self._may_roll_back():
             raise diverged
         self._roll_backs += 1
         # Of the present state: the checkpoint does not know of earlier roll-backs to it.
@@ -379,17 +375,6 @@ class _Training:
         writer.write(self.step, "train", scalars | self._batches.scalars() | speeds)
         losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
         writer.progress(self.step, losses, speeds)
-
-
-def _value_of_best(best: Checkpoints, metric: str, group: Group) -> float:
-    """What the kept best checkpoint was chosen for; minus infinity without one."""
-    found = -math.inf
-    for step in best.steps() if group.is_first else ():
-        try:
-            found = float(best.manifest(step)["best"][metric])
-        except Exception as error:  # damaged, or chosen for another metric: to be replaced
-            logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
-    return float(group.from_first(found))
 
 
 def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments import reliability_runs
-from socialjepa_jax import evaluation, hardware, loop, monitors, report
+from socialjepa_jax import evaluation, hardware, loop, monitors, report, throughput
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.config import Monitors
 from socialjepa_jax.interruption import Interrupted, Stopped
@@ -111,6 +111,55 @@ def test_bad_batches_are_skipped_or_passed_over(straight, experiment, parent):
     assert np.asarray(past.state.step).tolist() == [STEPS] * 2
     losses = [line["agent_1/loss"] for line in _lines(parent / "past", "train")]
     assert len(losses) == STEPS and all(map(math.isfinite, losses))
+
+
+def test_a_signal_at_the_last_skip_leaves_the_roll_back_to_the_next_start(
+    experiment, parent, monkeypatch
+):
+    row = int(experiment.data.load(parent).train_rows[-1])
+    bad = dataclasses.replace(
+        experiment,
+        objective=reliability_runs.Linear(bad_from=row),
+        monitors=Monitors(max_skips=1, roll_backs=9),
+        # Nothing but the signal looks at what was skipped before it.
+        run=dataclasses.replace(experiment.run, log_every=STEPS, eval_every=STEPS),
+    )
+    straight = loop.fit(bad, parent / "rolled_back")
+    assert (np.asarray(straight.state.passed_over) > 0).any()
+
+    prepare, other, hit = throughput.prepare, parent / "signalled", []
+
+    def signalling(*arguments):
+        program = prepare(*arguments)
+
+        def call(*arguments):
+            state, metrics = program.compiled.call(*arguments)
+            if state.step[0] > 4 and state.in_a_row.any() and not hit:
+                hit.append(int(state.step[0]))
+                os.kill(os.getpid(), signal.SIGTERM)
+            return state, metrics
+
+        return dataclasses.replace(
+            program, compiled=dataclasses.replace(program.compiled, call=call)
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(throughput, "prepare", signalling)
+        with pytest.raises(Interrupted, match="is to be undone; the same command goes on") as end:
+            loop.fit(bad, other)
+    assert end.value.exit_code == 75
+    assert hit[0] % 4 and reliability_runs.saved(other) == [hit[0] // 4 * 4]
+    chex.assert_trees_all_equal(
+        jax.device_get(loop.fit(bad, other).state), jax.device_get(straight.state)
+    )
+    # Where no roll-back is left, the run has come to its end, signal or not.
+    last = dataclasses.replace(bad, monitors=Monitors(max_skips=1, roll_backs=1))
+    with monkeypatch.context() as patch:
+        hit.clear()
+        patch.setattr(throughput, "prepare", signalling)
+        with pytest.raises(monitors.Diverged, match="not finite"):
+            loop.fit(last, parent / "ended")
+        assert hit
 
 
 def test_a_collapsed_run_stops_if_asked_to(experiment, parent, monkeypatch):
