@@ -1,5 +1,9 @@
 """Checkpoints: exact round trip, damage found and passed over, errors surfaced."""
 
+import os
+import sys
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,6 +81,23 @@ def test_damaged_newest_is_set_aside_and_the_one_before_used(tmp_path, damage):
         checkpoints.save(3, _state(3), {})  # and the run can go on over it
         checkpoints.wait()
         assert checkpoints.steps() == [1, 2, 3]
+
+
+def test_of_a_damaged_one_nothing_is_left_in_flight(tmp_path, monkeypatch):
+    """Reads that come to an end when nobody waits any more would print a traceback each."""
+    state = {f"leaf_{k}": np.full((64, 64), k, np.float32) for k in range(16)}
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with Checkpoints(tmp_path, keep=2) as checkpoints:
+        for step in (1, 2):
+            checkpoints.save(step, state, {})
+            checkpoints.wait()
+        for path in (tmp_path / "2" / "state").rglob("d/*"):
+            os.truncate(path, path.stat().st_size // 2)
+        restored = checkpoints.restore(jax.eval_shape(lambda: state))
+        assert digests(restored) == digests(state) and checkpoints.steps() == [1]
+    time.sleep(0.2)
+    assert not unraisable
 
 
 def test_all_damaged_is_refused(tmp_path):
