@@ -125,11 +125,18 @@ class Tally:
         names: of those found.
     """
 
-    def __init__(self, path: pathlib.Path, total: int, max_share: float) -> None:
-        """Begins a new list; all files are read at the start of a run, so it is soon complete."""
+    def __init__(self, path: pathlib.Path | None, total: int, max_share: float) -> None:
+        """Begins a new list; all files are read at the start of a run, so it is soon complete.
+
+        Args:
+            path: of the list; None where another process writes it.
+            total: files that may be read.
+            max_share: how much of them may be broken.
+        """
         self.names: set[str] = set()
         self._path, self._total, self._max_share = path, total, max_share
-        path.unlink(missing_ok=True)
+        if path is not None:
+            path.unlink(missing_ok=True)
 
     def note(self, broken: Broken) -> None:
         """Adds files.
@@ -141,13 +148,15 @@ class Tally:
             if name in self.names:
                 continue
             self.names.add(name)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(f"{name}: {reason}\n")
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(f"{name}: {reason}\n")
             logging.warning("Broken file %s: %s", name, reason)
         if len(self.names) > self._max_share * self._total:
             raise Stopped(
                 f"{len(self.names)} of {self._total} files are broken, more than "
-                f"config.data.max_broken={self._max_share}; {self._path} lists them"
+                f"config.data.max_broken={self._max_share}; "
+                f"{self._path or 'the first process'} lists them"
             )
 
 
@@ -172,8 +181,9 @@ class Stream:
         self._files, self.good = files, np.ones(dataset.num_states, bool)
         seen = tuple(sorted(set(self._cameras)))
         total = len(np.unique(files.places[list(seen)]))
-        own = f"_{jax.process_index()}" if jax.process_index() else ""
-        self._tally = Tally(workdir / f"broken_files{own}.txt", total, data.max_broken)
+        # Every process reads every file, so the first one's list is everybody's.
+        listed = None if jax.process_index() else workdir / "broken_files.txt"
+        self._tally = Tally(listed, total, data.max_broken)
         self._passes = Passes(files, seen, min(run.encode_batch, dataset.num_states))
         self._seeds = program.make_hparams(experiment)["seed"]
         self._total_steps, self._steps = run.steps, run.steps_per_call

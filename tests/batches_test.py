@@ -131,6 +131,14 @@ def test_more_states_than_there_are_cannot_be_in_a_batch(folder, tmp_path):
         train(experiment, tmp_path)
 
 
+def test_one_process_lists_broken_files_for_all():
+    tally = batches.Tally(None, 10, 0.15)
+    tally.note([("a.png", "cut"), ("a.png", "cut")])
+    assert tally.names == {"a.png"}
+    with pytest.raises(Stopped, match=r"2 of 10 files .*=0\.15; the first process lists them"):
+        tally.note([("b.png", "cut")])
+
+
 class _Feed:
     is_ready = False
 

@@ -39,7 +39,8 @@ class FolderData:
             (`data.manifest`).
         read: "resident": all pictures are read at the start and live on the devices; a broken one
             is refused | "stream": they are read when a step needs them (`data.streaming`).
-        workers: processes that read for a stream; 0: the run's own.
+        workers: processes that read for a stream's steps, and as many for its evaluations, of each
+            process of the run; 0: threads of its own.
         max_broken: share of the files that may be broken before a stream ends the run.
     """
 
