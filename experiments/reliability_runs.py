@@ -5,6 +5,7 @@ checkpoints and folders as any other: `loop.fit`.
 """
 
 import functools
+import hashlib
 import json
 import multiprocessing
 import os
@@ -23,7 +24,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import checkpoint, evaluation, launch, loop, processes, report, throughput
+from socialjepa_jax import (
+    batches,
+    checkpoint,
+    evaluation,
+    launch,
+    loop,
+    processes,
+    report,
+    throughput,
+)
+from socialjepa_jax.agents import AgentState, StreamedData
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits
@@ -126,6 +137,8 @@ class Fault:
         file_limit: bytes beyond which no file can be written; 0 for none.
         slow: seconds added to every step, so that there is time for a kill.
         raises: an error is raised instead of sending a signal.
+        late: seconds that pass before the pictures are looked for.
+        records: nothing goes wrong, but `batches_<index>.jsonl` says what the devices are given.
     """
 
     phase: str = ""
@@ -134,6 +147,8 @@ class Fault:
     file_limit: int = 0
     slow: float = 0.0
     raises: bool = False
+    late: float = 0.0
+    records: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,10 +158,12 @@ class Layout:
     Attributes:
         processes: run together.
         devices: of each.
+        patience: seconds that they wait for each other.
     """
 
     processes: int = 1
     devices: int = 1
+    patience: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +204,7 @@ class Children:
             several = layout.processes > 1
             place = Place(coordinator, layout.processes, index) if several else None
             fault = (faults or {}).get(index, Fault())
-            arguments = (what, workdir, self.cache, fault, place, layout.devices)
+            arguments = (what, workdir, self.cache, fault, place, layout)
             process = self._context.Process(target=child, args=arguments, daemon=self.daemon)
             children.append(process)
             process.start()
@@ -237,11 +254,11 @@ def child(
     cache: pathlib.Path,
     fault: Fault,
     place: Place | None = None,
-    devices: int = 1,
+    layout: Layout = Layout(),
 ) -> None:
     """A launcher without flags, to be called in a process of its own; `place` None: alone."""
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", devices)
+    jax.config.update("jax_num_cpu_devices", layout.devices)
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     workdir.mkdir(parents=True, exist_ok=True)
@@ -250,11 +267,13 @@ def child(
     os.dup2(log, 2)
     if fault.file_limit:
         _limit_files(fault.file_limit)
-    _inject(fault)
+    _inject(fault, what)
+    if fault.records:
+        _record(workdir / f"batches_{place.index if place else 0}.jsonl")
     # The page is drawn for seconds, and nothing here depends on it.
     report.write_run_report = lambda workdir, dataset: workdir / "report.html"
     try:
-        with processes.joined(place, 60.0) as group:
+        with processes.joined(place, layout.patience) as group:
             loop.fit(what, workdir, group=group)
     except (InputError, Stopped) as error:
         code, message = launch.verdict(error)
@@ -269,7 +288,32 @@ def _limit_files(size: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes fail with EFBIG instead
 
 
-def _inject(fault: Fault) -> None:
+def batch_digest(rows: Any, images: Any) -> str:
+    """SHA-256 of a part of a batch: i32[A, S, B] and u8[A, S, B, H, W, C], on host or device."""
+    digest = hashlib.sha256()
+    for array in (rows, images):
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+def _record(path: pathlib.Path) -> None:
+    """Lists the parts of streamed batches on this process's devices: step, place and digest."""
+    at = batches.Stream.at
+
+    def recorded(stream: batches.Stream, step: int, state: AgentState) -> StreamedData:
+        data = at(stream, step, state)
+        with path.open("a") as file:
+            for rows, images in zip(data.rows.addressable_shards, data.images.addressable_shards):
+                place = [part.indices(size)[:2] for part, size in zip(rows.index, data.rows.shape)]
+                found = {"step": step, "place": place}
+                found["digest"] = batch_digest(rows.data, images.data)
+                file.write(json.dumps(found) + "\n")
+        return data
+
+    batches.Stream.at = recorded  # type: ignore[method-assign]
+
+
+def _inject(fault: Fault, what: Experiment) -> None:
     """Makes the phase of a fault send its signal, by wrapping what the phase calls."""
     entries = 0
 
@@ -291,6 +335,8 @@ def _inject(fault: Fault) -> None:
 
         setattr(owner, name, outer)
 
+    if fault.late:
+        wrap(type(what.data), "load", lambda: time.sleep(fault.late))
     if fault.slow or fault.phase == "step":
         prepare = throughput.prepare
 

@@ -122,6 +122,8 @@ def _fit(
                 experiment, dataset, trainer, workdir, cache_folder(workdir), interruption.check
             )
             opened.enter_context(contextlib.closing(batches))
+            # A collective would wait for ever, and not say for whom.
+            group.barrier("the first computation")
             initial = trainer.init(hparams)
             baseline = batches.encode(initial)
             run = _Training(

@@ -88,6 +88,11 @@ def test_two_processes_of_two_devices_are_one_of_four(lab):
     assert passed, seen
 
 
+def test_a_process_that_is_late_is_named(lab):
+    seen, passed = groups.names_the_late(lab)
+    assert passed, seen
+
+
 @pytest.mark.nightly
 def test_processes_stop_and_fail_as_one(lab):
     seen, passed = groups.processes(lab)
