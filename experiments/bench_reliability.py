@@ -21,6 +21,7 @@ from experiments import reliability_checks as checks
 from experiments import reliability_data as data
 from experiments import reliability_groups as groups
 from experiments import reliability_states as states
+from experiments import reliability_streams as streams
 from experiments import reliability_topologies as topologies
 from experiments.reliability_checks import Lab, Seen
 from socialjepa_jax import launch, validate
@@ -41,13 +42,20 @@ def table(factor: int) -> dict[str, tuple[str, Callable[[Lab], Seen]]]:
         "skipped_batch": ("equal to the run without it", states.skipped_batch),
         "stops_after_many": ("exit 3, nothing saved", checks.stops_after_many),
         "hostile_files": (">= 60, 0 executed, 0 accepted", checks.hostile_files),
-        "processes": ("equal to 1e-5, all end within 15 s, stop as one", groups.processes),
+        "processes": (
+            "equal to 1e-5, all end within 15 s, stop as one, the late named",
+            groups.processes,
+        ),
         "topologies": ("exact: 1 hash, else within 1e-5", topologies.topologies),
         "blocking": ("< 50 ms at 64 MiB", checks.blocking),
         "same_batches": ("equal for any processes and workers", data.same_batches),
         "same_losses": ("stream as resident", data.same_losses),
         "broken_records": ("counted, listed, exit 3 above the limit", data.broken_records),
         "stream_resumes": ("equal at the end", data.stream_resumes),
+        "stream_processes": (
+            "batches equal, end to 1e-5, stop as one, nothing left",
+            partial(streams.stream_groups, every=factor > 1),
+        ),
         "stream_leftovers": ("0 processes, 0 segments", data.stream_leftovers),
         "leftovers": ("0 and 0", checks.leftovers),
     }

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image
@@ -170,9 +171,13 @@ def run_alone(folder: str, workdir: str, cache: str, slow: str) -> None:
     runs.child(what, pathlib.Path(workdir), pathlib.Path(cache), fault)
 
 
-def _start_alone(*arguments: object) -> subprocess.Popen[bytes]:
-    """A process that shares nothing with this one, as a user's has not."""
-    code = "import sys; from experiments import reliability_data as d; d.run_alone(*sys.argv[1:])"
+def start_alone(function: Callable[..., None], *arguments: object) -> subprocess.Popen[bytes]:
+    """Calls a function of a module, with texts, in a process that shares nothing with this one.
+
+    Forked ones share their account of segments, and none is removed while one of them lives.
+    """
+    name = function.__name__
+    code = f"import sys; from {function.__module__} import {name}; {name}(*sys.argv[1:])"
     root = pathlib.Path(__file__).parents[1]
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=root)
 
@@ -184,25 +189,24 @@ def stream_leftovers(lab: Lab) -> Seen:
     write_files(folder)
     seen, good = [], True
     for name, expected in (("end", 0), ("kill", -9), ("signal", 75), ("exception", 1)):
-        workdir, before = lab.folder / f"stream_{name}", _segments()
+        workdir, before = lab.folder / f"stream_{name}", segments()
         if name == "exception":  # the steps cannot be logged
             (workdir / "metrics.jsonl").mkdir(parents=True)
         slow = 0.0 if name == "end" else 0.2
-        child = _start_alone(folder, workdir, lab.folder / "xla", slow)
+        child = start_alone(run_alone, folder, workdir, lab.folder / "xla", slow)
         started: set[int] = set()
         deadline = time.monotonic() + 180
         while child.poll() is None and time.monotonic() < deadline:
-            started |= _descendants(child.pid)
+            started |= descendants(child.pid)
             if name in ("kill", "signal") and len(_losses(workdir)) > 1:
                 child.send_signal(signal.SIGKILL if name == "kill" else signal.SIGTERM)
                 break
             time.sleep(0.05)
         code = child.wait(60)
-        time.sleep(3)
-        alive = [pid for pid in started if pathlib.Path(f"/proc/{pid}").exists()]
-        left = _segments() - before
+        alive = alive_after(3, started)
+        left = segments() - before
         good &= not alive and not left and len(started) >= 3 and code == expected
-        seen.append(f"{name}: exit {code}, {len(alive)} of {len(started)} alive, {len(left)} left")
+        seen.append(f"{name}: exit {code}, {alive} of {len(started)} alive, {len(left)} left")
     return "; ".join(seen), good
 
 
@@ -210,19 +214,25 @@ def _losses(workdir: pathlib.Path) -> dict[int, tuple[float, ...]]:
     return runs.losses(workdir) if (workdir / "metrics.jsonl").is_file() else {}
 
 
-def _segments() -> set[str]:
+def alive_after(seconds: float, processes: set[int]) -> int:
+    """How many of some processes are still there then."""
+    time.sleep(seconds)
+    return sum(pathlib.Path(f"/proc/{pid}").exists() for pid in processes)
+
+
+def segments() -> set[str]:
     """Named pieces of shared memory, and semaphores."""
     folder = pathlib.Path("/dev/shm")
     return {path.name for pattern in ("psm_*", "sem.mp-*") for path in folder.glob(pattern)}
 
 
-def _descendants(pid: int) -> set[int]:
+def descendants(pid: int) -> set[int]:
     """Processes that a process has started, and those that they have."""
     found: set[int] = set()
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             children = {int(child) for child in path.read_text().split()}
-            found |= children.union(*(_descendants(child) for child in children))
+            found |= children.union(*(descendants(child) for child in children))
     return found
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from experiments import reliability_groups as groups
+from experiments import reliability_streams as streams
 from experiments.reliability_checks import Lab
 from socialjepa_jax.processes import ALONE, Place, find_place
 from socialjepa_jax.validate import InputError
@@ -88,6 +89,11 @@ def test_two_processes_of_two_devices_are_one_of_four(lab):
     assert passed, seen
 
 
+def test_their_devices_are_given_the_streamed_batches_of_one(lab):
+    seen, passed = streams.ways(lab, ((groups.TWO_BY_TWO, 0),))
+    assert passed, seen
+
+
 def test_a_process_that_is_late_is_named(lab):
     seen, passed = groups.names_the_late(lab)
     assert passed, seen
@@ -96,4 +102,10 @@ def test_a_process_that_is_late_is_named(lab):
 @pytest.mark.nightly
 def test_processes_stop_and_fail_as_one(lab):
     seen, passed = groups.processes(lab)
+    assert passed, seen
+
+
+@pytest.mark.nightly
+def test_streams_of_several_processes_stop_and_fail_as_one(lab):
+    seen, passed = streams.stream_groups(lab)
     assert passed, seen
