@@ -60,7 +60,7 @@ def equal(lab: Lab) -> Seen:
 def stops_as_one(lab: Lab) -> Seen:
     """A signal to one process saves one step in all; another layout goes on from it."""
     what, workdir = small(lab), lab.folder / "group_signal"
-    fault = {1: Fault(phase="step", after=5)}
+    fault = {1: Fault(phase="step", after=3, slow=0.1)}  # an answer takes a tenth of a second
     codes = lab.children.finish_group(what, workdir, TWO_BY_TWO, fault)
     stopped_at = runs.saved(workdir)[-1:]
     rest = lab.children.finish_group(what, workdir, ONE_BY_FOUR)
