@@ -262,9 +262,10 @@ def child(
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     workdir.mkdir(parents=True, exist_ok=True)
-    name = f"stderr_{place.index}.txt" if place and place.index else "stderr.txt"
-    log = os.open(workdir / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 2)
+    own = f"_{place.index}" if place and place.index else ""
+    for number, name in ((1, "stdout"), (2, "stderr")):  # collectives write to the first
+        log = os.open(workdir / f"{name}{own}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, number)
     if fault.file_limit:
         _limit_files(fault.file_limit)
     _inject(fault, what)
