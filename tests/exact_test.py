@@ -10,7 +10,16 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import exact
+from socialjepa_jax import agents, exact, sharding
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.vicreg import VicReg
+from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.optim import AdamW
 from socialjepa_jax.sharding import Reduce
 
 SHARDS, ROWS, WIDTH = 4, 24, 6
@@ -156,3 +165,38 @@ def test_scan_and_map_are_those_of_jax(length):
     chex.assert_trees_all_equal(
         exact.map(lambda t: t["x"].sum(), stacked), stacked["x"].sum(axis=1)
     )
+
+
+SIZES = {"image_size": 16, "patch_size": 4, "channels": 3, "width": 16, "depth": 1, "heads": 2}
+HEADS = {"encoder": ViTConfig(**SIZES), "projector_width": 16, "projector_dim": 8}
+PAIR = MultiCrop(2, 0, 8, view_a=Augment(flip=True), view_b=Augment(flip=True))
+KINDS = {
+    "ijepa": IJepa(vit=ViTConfig(**SIZES), mlp_width=16),
+    "lejepa": LeJepa(**HEADS, projector_layers=2, sigreg_slices=32, views=PAIR),
+    "vicreg": VicReg(**HEADS, projector_layers=2, views=PAIR),
+    "infonce": InfoNce(**HEADS, projector_layers=1, views=PAIR),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", KINDS)
+def test_every_objective_has_the_same_bits_on_any_mesh(name):
+    images = np.random.default_rng(0).integers(0, 256, (2, 40, 16, 16, 3), np.uint8)
+    hparams = {
+        "seed": jnp.array([3, 4], jnp.uint32),
+        "learning_rate": jnp.ones(2),
+        "total_steps": jnp.full(2, 20),
+        "lambda": jnp.full(2, 0.05),
+    }
+    states = []
+    for devices, steps_per_call in ((1, 2), (2, 2), (4, 1), (8, 2)):
+        mesh = sharding.make_mesh(2, 8, jax.devices()[:devices])
+        settings = AdamW(), Augment(flip=True), 20, 8, steps_per_call, mesh, "map"
+        trainer = agents.Trainer(KINDS[name], *settings, exact_shards=4)
+        data = agents.place(images, (0, 1), np.arange(40), channel_statistics, mesh)
+        state = trainer.init(hparams)
+        for _ in range(4 // steps_per_call):
+            state, _ = trainer.step(state, data, hparams)
+        states.append(jax.device_get(state))
+    for state in states[1:]:
+        chex.assert_trees_all_equal(state, states[0])
