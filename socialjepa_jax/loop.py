@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, monitors, report, sharding, throughput
+from socialjepa_jax import evaluation, monitors, sharding, throughput
 from socialjepa_jax import workdir as workdir_lib
 from socialjepa_jax.agents import AgentData, AgentState, StreamedData, Trainer
 from socialjepa_jax.batches import Batches, open_batches
@@ -128,7 +128,7 @@ def _fit(
             baseline = batches.encode(initial)
             run = _Training(
                 experiment, workdir, dataset, trainer, batches, hparams, interruption, checkpoints,
-                best, initial if restored is None else restored, profile, group,
+                best, initial if restored is None else restored, baseline, profile, group,
             )  # fmt: skip
             del initial, restored
             latents = run.to_the_end()
@@ -148,6 +148,8 @@ def _fit(
     page = workdir / "report.html"
     if group.is_first:
         write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
+        from socialjepa_jax import report  # figures cost half a second, which no start waits for
+
         page = report.write_run_report(workdir, dataset)
     return Result(run.state, dataset, latents, untrained, rows, page)
 
@@ -199,6 +201,7 @@ class _Training:
         checkpoints: Checkpoints,
         best: Checkpoints,
         state: AgentState,
+        baseline: np.ndarray,
         profile: Window | None,
         group: Group,
     ) -> None:
@@ -206,7 +209,7 @@ class _Training:
         self._program: throughput.Program | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
-        self._interruption = interruption
+        self._interruption, self._baseline = interruption, baseline
         self._checkpoints, self._best, self._group = checkpoints, best, group
         self._best_value = best.value_of_best(experiment.checkpoint.best_metric)
         self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
@@ -315,7 +318,8 @@ class _Training:
         self._skips.watch(total, in_a_row, self.step)
 
     def _evaluate(self, writer: Writer | Silent) -> np.ndarray:
-        latents, good = self._batches.encode(self.state), self._batches.good
+        latents = self._batches.encode(self.state) if self.step else self._baseline
+        good = self._batches.good
         monitors.refuse_non_finite(latents, self.step)
         measured = self._dataset.subset(good)
         scalars = evaluation.scalars(self._experiment, measured, latents[:, good])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from configs import smoke, toys_ijepa
-from socialjepa_jax import compilation, flops, hardware, loop, profiling
+from socialjepa_jax import batches, compilation, flops, hardware, loop, profiling
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.interruption import Stopped
@@ -38,12 +38,23 @@ def compiled():
 
 
 @pytest.fixture(scope="module")
-def straight(experiment, parent, compiled):
+def encoded():
+    """The steps at which `straight` encoded all states."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def straight(experiment, parent, compiled, encoded):
     """A run that is traced on the way; those it is compared with are not."""
-    compile_ = compilation.ahead_of_time
+    compile_, encode = compilation.ahead_of_time, batches.Resident.encode
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             compilation, "ahead_of_time", lambda *a: compiled.append(compile_(*a)) or compiled[-1]
+        )
+        patch.setattr(
+            batches.Resident,
+            "encode",
+            lambda self, state: encoded.append(int(state.step[0])) or encode(self, state),
         )
         result = loop.fit(experiment, parent / "straight", profiling.Window(1, 2))
     return result, parent / "straight"
@@ -52,6 +63,10 @@ def straight(experiment, parent, compiled):
 def _lines(workdir, kind):
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if line["kind"] == kind]
+
+
+def test_the_untrained_encoders_are_evaluated_once(straight, encoded):
+    assert encoded == [0, 2, 4, 0]  # the last with the same initial values for all
 
 
 def test_the_workdir_holds_what_is_promised(straight, experiment):

@@ -17,7 +17,14 @@ import jax
 _FORKS = multiprocessing.get_context("forkserver")
 # Modules that define flags when they are imported must be imported by the command itself.
 _FORKS.set_forkserver_preload(
-    ["socialjepa_jax.loop", "socialjepa_jax.presets", "ml_collections.config_flags"]
+    [
+        "socialjepa_jax.loop",
+        "socialjepa_jax.presets",
+        "ml_collections.config_flags",
+        "socialjepa_jax.report",
+        "scipy.optimize",
+        "grain",
+    ]
 )
 
 

@@ -167,3 +167,10 @@ def test_a_misspelt_key_in_a_config_file_is_named(misspelt):
     code, _, stderr = launch(f"--config={misspelt}", "--workdir=w")
     assert code == 2 and "Traceback" not in stderr
     assert "lerning_rate" in stderr
+
+
+def test_a_start_does_not_wait_for_what_only_some_runs_need():
+    code = "import sys, socialjepa_jax.train; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "orbax.checkpoint" in done.stdout.split(), done.stderr
+    assert not {"matplotlib", "scipy.optimize", "grain"} & set(done.stdout.split())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from socialjepa_jax.alignment.moments import Float64, as_latents
 from socialjepa_jax.collaboration.probe import Probe, checked_labels
@@ -58,6 +58,8 @@ def fit_logistic(
 
     start = np.zeros((z_ND.shape[1] + 1) * num_classes)
     options = {"maxiter": max_iterations}
+    from scipy import optimize  # costs a third of a second, and is needed at a run's end at most
+
     found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     weight_DC, bias_C = _unflatten(found.x, num_classes)
     weight_DC = weight_DC / scale_D[:, None]

@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import grain
 import numpy as np
 from absl import flags
 
@@ -235,6 +234,8 @@ class Feed:
 
 @contextlib.contextmanager
 def _elements(source: Any, start: int, workers: int, ahead: int) -> Iterator[Iterator[Element]]:
+    import grain  # costs half a second, which runs without a stream need not wait for
+
     dataset = grain.MapDataset.source(source)[start:].to_iter_dataset(
         grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
     )

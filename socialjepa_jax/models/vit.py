@@ -5,6 +5,7 @@ T tokens (CLS, registers, patches), D features.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -181,7 +182,7 @@ class ViT(nnx.Module):
         graph = parts[0][0]  # the same for all
 
         def apply(x_BTD: jax.Array, state: nnx.State) -> tuple[jax.Array, jax.Array]:
-            x_BTD = nnx.merge(graph, state)(x_BTD, valid_BT)
+            x_BTD = _block(graph, state, x_BTD, valid_BT)
             return x_BTD, x_BTD
 
         block = jax.checkpoint(apply) if self.config.remat else apply
@@ -210,6 +211,15 @@ class ViT(nnx.Module):
     def _parts(self, x_BTD: jax.Array) -> dict[str, jax.Array]:
         parts = {"tokens": x_BTD[:, self.num_prefix :]}
         return parts | ({"cls": x_BTD[:, 0]} if self.config.cls_token else {})
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _block(
+    graph: nnx.GraphDef, state: nnx.State, x_BTD: jax.Array, valid_BT: jax.Array | None
+) -> jax.Array:
+    """A block by its parts. Compiled by itself so that equal blocks are traced once, which is most
+    of a warm start; XLA inlines it."""
+    return nnx.merge(graph, state)(x_BTD, valid_BT)
 
 
 def _stack(blocks: list[Block]) -> Block:

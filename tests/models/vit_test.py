@@ -29,6 +29,14 @@ def images(config=SMALL, count=3):
     return jax.random.normal(jax.random.key(1), shape)
 
 
+def test_equal_blocks_are_traced_once():
+    deep = dataclasses.replace(SMALL, depth=5)
+    vit = functional(lambda rngs: ViT(deep, rngs))
+    params = jax.eval_shape(vit.init, jax.random.key(0))
+    text = jax.jit(lambda p, x: vit.apply(p, x)[0]).lower(params, images()).as_text()
+    assert text.count("call @_block(") == 5 and text.count("func.func private @_block(") == 1
+
+
 def test_patches_in_raster_order():
     grid = np.arange(24).reshape(1, 4, 6, 1)
     patches = patchify(jnp.asarray(np.concatenate([grid, grid + 100], axis=-1)), 2)

@@ -1,0 +1,117 @@
+"""From a command to its first finished training step, with and without compiled programs at hand.
+
+    taskset -c 0 python -m experiments.bench_start [--out=FILE.json]
+
+Runs `python -m socialjepa_jax.train` twice, each time in a process and a workdir of its own: cold,
+where nothing is compiled, and warm, with what the first one left beside the workdir. Counted are
+seconds until the first step is reported: imports, tracing, compiling or loading, measuring the
+devices, the untrained encoders' evaluation and the step. Pictures are rendered before. The networks
+are those of `toys_ijepa_vits` (two ViT-S/16), on few and small pictures, so that what takes time is
+the start. Cost: two minutes of one core.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import jax
+import ml_collections
+from absl import flags
+
+from configs import smoke, toys_ijepa_vits
+from experiments.bench_results import Result, show
+from socialjepa_jax import config as config_lib
+from socialjepa_jax import launch, loop
+from socialjepa_jax.json_files import write_json
+
+_ROOT = pathlib.Path(__file__).parents[1]
+_TARGET = 0.25
+
+
+def get_config(size: str = "full") -> ml_collections.ConfigDict:
+    """What the command runs: `toys_ijepa_vits` on few pictures; "tiny": with a network to match."""
+    whole = toys_ijepa_vits.get_config()
+    config = smoke.shrink(whole, steps=1000)
+    config.run.eval_every = config.run.save_every = 1000
+    if size == "full":
+        config.objective = whole.objective
+        config.objective.vit.image_size = config.data.image_size = 96
+        config.data.lightings = (0,)
+        config.run.batch_size, config.run.encode_batch = 4, 15
+    return config
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Seconds from a command to its first reported step: of wall time, and of all cores."""
+
+    wall: float
+    cpu: float
+
+
+def first_step(size: str, workdir: pathlib.Path) -> Start:
+    """Starts a run of `get_config(size)`, ends it when its first step is reported.
+
+    Raises:
+        RuntimeError: it ended by itself before that; with its last line.
+    """
+    command = [sys.executable, "-m", "socialjepa_jax.train"]
+    command += [f"--config={__file__}:{size}", f"--workdir={workdir}"]
+    begin, last, wall = time.perf_counter(), "", None
+    with subprocess.Popen(
+        command, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        for last in child.stderr:
+            if re.match(r"step \d+/", last):
+                wall = time.perf_counter() - begin
+                break
+        child.kill()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = status  # nothing is left to wait for
+    if wall is None:
+        raise RuntimeError(f"no step was done: {last.strip()}")
+    return Start(wall, used.ru_utime + used.ru_stime)
+
+
+def measure(size: str, folder: pathlib.Path) -> list[Result]:
+    """Starts cold, then warm, in an empty folder, and compares."""
+    experiment = config_lib.from_config_dict(get_config(size).to_dict())
+    experiment.data.load(loop.cache_folder(folder / "cold"))
+    cold, warm = (first_step(size, folder / name) for name in ("cold", "warm"))
+    note = f"{warm.cpu:.1f} s of CPU time over {cold.cpu:.1f} s"
+    return [
+        Result("cold start to the first step, s", cold.wall),
+        Result("warm start to the first step, s", warm.wall),
+        Result("warm / cold start, CPU time", warm.cpu / cold.cpu, _TARGET, False, note=note),
+        Result("warm / cold start, wall time", warm.wall / cold.wall, _TARGET, False),
+    ]
+
+
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_bool("rehearse", False, "A tiny network: everything runs, nothing means anything.")
+    flags.DEFINE_string("out", None, "JSON file.")
+
+
+def main() -> None:
+    """Command line."""
+    device = jax.devices("cpu")[0].device_kind
+    given = flags.FLAGS
+    with tempfile.TemporaryDirectory(prefix="start_") as folder:
+        found = measure("tiny" if given.rehearse else "full", pathlib.Path(folder))
+    print(show(found))
+    if given.out:
+        rows = [result.row() for result in found]
+        write_json(pathlib.Path(given.out), {"device": device, "rows": rows})
+
+
+if __name__ == "__main__":
+    define_flags()
+    jax.config.update("jax_platforms", "cpu")  # a GPU's memory is the runs'
+    launch.run(main)
