@@ -112,13 +112,21 @@ def lejepa(
     *,
     projector: int = LeJepa.projector_width,
     plain: bool = False,
+    packed: bool = False,
 ) -> LeJepa:
-    """LeJEPA with 2 + 6 views, small ones of `local` pixels; `plain` without crops and colours."""
+    """LeJEPA with 2 + 6 views, small ones of `local` pixels; `plain` without crops and colours,
+    `packed` in one pass of the encoder."""
     views = MultiCrop(local_size=local)
     if plain:
         off = Augment()
         views = dataclasses.replace(views, view_a=off, view_b=off, local=off)
-    return kind(encoder=vit, projector_width=projector, projector_dim=128, views=views)
+    return kind(
+        encoder=vit,
+        projector_width=projector,
+        projector_dim=128,
+        views=views,
+        pack_views=packed,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

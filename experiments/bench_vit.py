@@ -4,7 +4,8 @@
 
 A ViT-Ti step (96 pixels, patches of 8, 4 blocks, batch 16) beside the same in PyTorch
 (`pip install socialjepa_jax[bench]`; optional); I-JEPA with masked tokens dropped beside all of
-them computed; the resident pipeline beside one constant batch; SIGReg's share of a LeJEPA step.
+them computed; the resident pipeline beside one constant batch; SIGReg's share of a LeJEPA step, and
+its views packed into one pass of the encoder beside one pass for each size.
 Times are process CPU time on one thread, in turns, the least of the repeats. Cost: four minutes.
 """
 
@@ -79,6 +80,15 @@ def augmentation(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
     return Result("on-device augmentation's share", 1 - without / with_, 0.05, False, 0.02, note)
 
 
+def packing(objective: Callable[[bool], LeJepa], batch_size: int, effort: Effort) -> Result:
+    """Time of a LeJEPA step with views of both sizes in one pass, over that with one pass each."""
+    steps = [bench_steps.make_step(objective(packed), batch_size) for packed in (True, False)]
+    packed, apart = bench_steps.times(steps, effort)
+    compiling = [step.compiled.seconds for step in steps]
+    note = f"{1e3 * packed:.1f} ms; compiled in {compiling[0]:.1f} s, apart in {compiling[1]:.1f} s"
+    return Result(f"packed / separate views, batch {batch_size}", packed / apart, note=note)
+
+
 def sigreg_share(
     objective: Callable[[type[LeJepa]], LeJepa], batch_size: int, effort: Effort
 ) -> Result:
@@ -100,6 +110,11 @@ def measure(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
         token_dropping(vit, batch_size, effort),
         pipeline(vit, batch_size, effort),
         augmentation(vit, batch_size, effort),
+        packing(
+            lambda packed: bench_steps.lejepa(vit, small, plain=True, packed=packed),
+            max(1, batch_size // 4),
+            effort,
+        ),
         sigreg_share(partial(bench_steps.lejepa, vit, small, plain=True), batch_size, effort),
     ]
 

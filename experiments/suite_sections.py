@@ -84,8 +84,12 @@ REHEARSAL = Sizes(
 )
 
 
-def _lejepa(sizes: Sizes, kind: type[LeJepa] = LeJepa, *, plain: bool = False) -> LeJepa:
-    return bench_steps.lejepa(sizes.vit, sizes.local, kind, projector=sizes.projector, plain=plain)
+def _lejepa(
+    sizes: Sizes, kind: type[LeJepa] = LeJepa, *, plain: bool = False, packed: bool = False
+) -> LeJepa:
+    return bench_steps.lejepa(
+        sizes.vit, sizes.local, kind, projector=sizes.projector, plain=plain, packed=packed
+    )
 
 
 def devices(sizes: Sizes) -> list[Result]:
@@ -135,8 +139,13 @@ def ijepa(sizes: Sizes) -> list[Result]:
 
 
 def lejepa(sizes: Sizes) -> list[Result]:
-    """LeJEPA steps over batch sizes."""
-    return _rates("LeJEPA step, 2 + 6 views", _lejepa(sizes), sizes.lejepa, sizes, 0.33)
+    """What packing the views changes at the smallest batch, and LeJEPA steps over batch sizes."""
+    objective = functools.partial(_lejepa, sizes, plain=True)
+    packing = bench_vit.packing(
+        lambda packed: objective(packed=packed), sizes.lejepa[0], sizes.effort
+    )
+    rates = _rates("LeJEPA step, 2 + 6 views", _lejepa(sizes), sizes.lejepa, sizes, 0.33)
+    return [packing, *rates]
 
 
 def mae(sizes: Sizes) -> list[Result]:

@@ -61,4 +61,16 @@ def apply(
         _, out, used = network.apply(params, images_BHWC, statistics, mean)
     else:
         (_, out), used = network.apply(params, images_BHWC), {}
-    return {kind: out[kind].astype(jnp.float32) for kind in latent_kinds(config)}, used
+    return _latents(config, out), used
+
+
+def apply_packed(
+    config: ViTConfig, params: Params, images: tuple[jax.Array, ...]
+) -> list[dict[str, jax.Array]]:
+    """The latents that `apply` returns, for images f32[B, H, W, C] of each size in one pass."""
+    found = _network(config).apply(params, images, method="packed")
+    return [_latents(config, out) for out in found]
+
+
+def _latents(config: EncoderConfig, out: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return {kind: out[kind].astype(jnp.float32) for kind in latent_kinds(config)}

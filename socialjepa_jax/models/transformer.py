@@ -1,6 +1,6 @@
 """The parts that encoders and predictors share: dense layer, LayerNorm, attention, block.
 
-Shape key: B batch, T tokens, D features, H heads, K features per head.
+Shape key: B batch, T tokens, D features, H heads, K features per head, N tokens of all sequences.
 
 Parameters, LayerNorm statistics and the softmax are float32 whatever `dtype` the rest computes in.
 Layers flatten batch and tokens before the matrix product and attention is written as plain batched
@@ -18,6 +18,23 @@ from socialjepa_jax import validate
 from socialjepa_jax.models import attention
 
 HIDDEN_SCORE = -1e30  # finite, so that a row without any visible key stays finite too
+
+# Sequences of several lengths, one after the other on one axis of N tokens: (B, T) for each length.
+Lengths = tuple[tuple[int, int], ...]
+
+
+def unpack(x_ND: jax.Array, lengths: Lengths) -> list[jax.Array]:
+    """[N, D] -> [B, T, D] for each length."""
+    ends = np.cumsum([batch * tokens for batch, tokens in lengths])
+    return [
+        x_ND[end - batch * tokens : end].reshape(batch, tokens, -1)
+        for end, (batch, tokens) in zip(ends.tolist(), lengths)
+    ]
+
+
+def pack(parts: list[jax.Array]) -> jax.Array:
+    """[B, T, D] for each length -> [N, D]."""
+    return jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
 
 
 class Dense(nnx.Module):
@@ -91,25 +108,38 @@ class Attention(nnx.Module):
         self.proj = Dense(dim, dim, std=std, dtype=dtype, rngs=rngs)
         self.heads, self.choice = heads, choice
 
-    def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
+    def __call__(
+        self,
+        x_BTD: jax.Array,
+        valid_BT: jax.Array | None = None,
+        lengths: Lengths | None = None,
+    ) -> jax.Array:
         """[B, T, D] -> [B, T, D]; keys where `valid_BT` is False are seen by no query.
 
-        Where there is `valid_BT` no kernel is used, whatever the choice.
+        Where there is `valid_BT` no kernel is used, whatever the choice. With `lengths`
+        [N, D] -> [N, D], and a token sees those of its own sequence.
         """
-        B, T, D = x_BTD.shape
-        qkv = self.qkv(x_BTD).reshape(B, T, 3, self.heads, D // self.heads)
+        qkv = self.qkv(x_BTD)
+        if lengths is None:
+            return self.proj(self._attend(qkv, valid_BT))
+        return self.proj(pack([self._attend(part, None) for part in unpack(qkv, lengths)]))
+
+    def _attend(self, qkv_BTE: jax.Array, valid_BT: jax.Array | None) -> jax.Array:
+        """Queries, keys and values [B, T, 3 D] -> what is seen [B, T, D]."""
+        B, T, D = *qkv_BTE.shape[:2], qkv_BTE.shape[2] // 3
+        qkv = qkv_BTE.reshape(B, T, 3, self.heads, D // self.heads)
         wanted = "xla" if valid_BT is not None else self.choice
         choice = attention.choose(wanted, T, D // self.heads, str(qkv.dtype))
         if choice != "xla":
             fused_BTHK = attention.kernel(choice, *jnp.moveaxis(qkv, 2, 0))
-            return self.proj(fused_BTHK.reshape(B, T, D))
+            return fused_BTHK.reshape(B, T, D)
         q_BHTK, k_BHTK, v_BHTK = jnp.moveaxis(qkv, (2, 3), (0, 2))
         scale = (D // self.heads) ** -0.5
         scores_BHTT = ((q_BHTK * scale) @ k_BHTK.mT).astype(jnp.float32)
         if valid_BT is not None:
             scores_BHTT = jnp.where(valid_BT[:, None, None, :], scores_BHTT, HIDDEN_SCORE)
         weights_BHTT = jax.nn.softmax(scores_BHTT, axis=-1).astype(v_BHTK.dtype)
-        return self.proj((weights_BHTT @ v_BHTK).swapaxes(1, 2).reshape(B, T, D))
+        return (weights_BHTT @ v_BHTK).swapaxes(1, 2).reshape(B, T, D)
 
 
 class Block(nnx.Module):
@@ -133,10 +163,15 @@ class Block(nnx.Module):
         self.fc1 = Dense(dim, hidden, std=std, dtype=dtype, rngs=rngs)
         self.fc2 = Dense(hidden, dim, std=std, dtype=dtype, rngs=rngs)
 
-    def __call__(self, x_BTD: jax.Array, valid_BT: jax.Array | None = None) -> jax.Array:
-        """[B, T, D] -> [B, T, D]."""
+    def __call__(
+        self,
+        x_BTD: jax.Array,
+        valid_BT: jax.Array | None = None,
+        lengths: Lengths | None = None,
+    ) -> jax.Array:
+        """[B, T, D] -> [B, T, D], with `lengths` [N, D] -> [N, D]; see `Attention`."""
         with jax.named_scope("attention"):
-            x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT)
+            x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT, lengths)
         with jax.named_scope("mlp"):
             return x_BTD + self.fc2(gelu(self.fc1(self.norm2(x_BTD))))
 

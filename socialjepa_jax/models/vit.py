@@ -16,7 +16,15 @@ from flax import nnx
 
 from socialjepa_jax import validate
 from socialjepa_jax.models import attention
-from socialjepa_jax.models.transformer import Block, Dense, LayerNorm, sincos_positions
+from socialjepa_jax.models.transformer import (
+    Block,
+    Dense,
+    LayerNorm,
+    Lengths,
+    pack,
+    sincos_positions,
+    unpack,
+)
 
 SIZES: dict[str, dict[str, int]] = {
     "Ti": {"width": 192, "depth": 12, "heads": 3},
@@ -160,7 +168,7 @@ class ViT(nnx.Module):
             each block, "tokens", "cls" and "mean" after the final LayerNorm ("cls" entries only
             with a CLS token).
         """
-        x = self._embed(images_BHWC, keep_BK)
+        x = self._embed(images_BHWC, keep_BK, self.config.grid)
         valid_BT = valid_BK
         if valid_BK is not None:
             valid_BT = jnp.pad(valid_BK, ((0, 0), (self.num_prefix, 0)), constant_values=True)
@@ -172,8 +180,27 @@ class ViT(nnx.Module):
         out["mean"] = _masked_mean(out["tokens"], valid_BK)
         return out["cls" if self.config.cls_token else "mean"], out
 
+    def packed(self, images: tuple[jax.Array, ...]) -> list[dict[str, jax.Array]]:
+        """Encodes whole images of several sizes in one pass.
+
+        What acts on each token alone (LayerNorm, projections, MLP) sees the tokens of all images at
+        once; attention goes size by size, so that no score is computed in vain.
+
+        Args:
+            images: f32[B, H, W, C] of each size, which the patches divide.
+
+        Returns:
+            For each size what `__call__` returns under "tokens", "cls" and "mean".
+        """
+        patch = self.config.patch_size
+        parts = [self._embed(x, None, (x.shape[1] // patch, x.shape[2] // patch)) for x in images]
+        lengths = tuple((part.shape[0], part.shape[1]) for part in parts)
+        x_ND, _ = self._through_blocks(pack(parts), None, lengths)
+        found = [self._parts(x_BTD) for x_BTD in unpack(self.norm(x_ND), lengths)]
+        return [out | {"mean": _masked_mean(out["tokens"], None)} for out in found]
+
     def _through_blocks(
-        self, x_BTD: jax.Array, valid_BT: jax.Array | None
+        self, x_BTD: jax.Array, valid_BT: jax.Array | None, lengths: Lengths | None = None
     ) -> tuple[jax.Array, list[jax.Array]]:
         """The tokens after the last block, and after each."""
         depth = self.config.depth
@@ -182,7 +209,7 @@ class ViT(nnx.Module):
         graph = parts[0][0]  # the same for all
 
         def apply(x_BTD: jax.Array, state: nnx.State) -> tuple[jax.Array, jax.Array]:
-            x_BTD = _block(graph, state, x_BTD, valid_BT)
+            x_BTD = _block(graph, lengths, state, x_BTD, valid_BT)
             return x_BTD, x_BTD
 
         block = jax.checkpoint(apply) if self.config.remat else apply
@@ -195,9 +222,11 @@ class ViT(nnx.Module):
             outputs.append(x_BTD)
         return x_BTD, outputs
 
-    def _embed(self, images_BHWC: jax.Array, keep_BK: jax.Array | None) -> jax.Array:
+    def _embed(
+        self, images_BHWC: jax.Array, keep_BK: jax.Array | None, grid: tuple[int, int]
+    ) -> jax.Array:
         patches = patchify(images_BHWC, self.config.patch_size)
-        positions = jnp.asarray(sincos_positions(self.config.grid, self.config.width))
+        positions = jnp.asarray(sincos_positions(grid, self.config.width))
         if keep_BK is None:
             x = self.patch(patches) + positions.astype(self.config.dtype)[None]
         else:  # dropped before they are embedded
@@ -213,13 +242,17 @@ class ViT(nnx.Module):
         return parts | ({"cls": x_BTD[:, 0]} if self.config.cls_token else {})
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _block(
-    graph: nnx.GraphDef, state: nnx.State, x_BTD: jax.Array, valid_BT: jax.Array | None
+    graph: nnx.GraphDef,
+    lengths: Lengths | None,
+    state: nnx.State,
+    x_BTD: jax.Array,
+    valid_BT: jax.Array | None,
 ) -> jax.Array:
     """A block by its parts. Compiled by itself so that equal blocks are traced once, which is most
     of a warm start; XLA inlines it."""
-    return nnx.merge(graph, state)(x_BTD, valid_BT)
+    return nnx.merge(graph, state)(x_BTD, valid_BT, lengths)
 
 
 def _stack(blocks: list[Block]) -> Block:

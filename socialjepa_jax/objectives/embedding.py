@@ -52,6 +52,10 @@ class JointEmbedding:
         projector_width: features of its hidden layers.
         projector_dim: features P of the projection.
         views: how views are made.
+        pack_views: views of all sizes go through a ViT in one pass: its matrix products see the
+            tokens of all of them, and only attention is computed size by size. The same up to
+            rounding; larger products against some copies, so that it depends on the device which
+            is faster.
     """
 
     encoder: EncoderConfig = ViTConfig()
@@ -60,6 +64,7 @@ class JointEmbedding:
     projector_width: int = 2048
     projector_dim: int = 64
     views: MultiCrop = MultiCrop()
+    pack_views: bool = False
 
     def __post_init__(self) -> None:
         validate.one_of(encoders.latent_kinds(self.encoder), latent=self.latent)
@@ -67,6 +72,8 @@ class JointEmbedding:
         validate.positive(projector_width=self.projector_width, projector_dim=self.projector_dim)
         if isinstance(self.encoder, ViTConfig) and self.views.local_views:
             validate.divides(self.encoder.patch_size, local_size=self.views.local_size)
+        if self.pack_views and not isinstance(self.encoder, ViTConfig):
+            raise validate.InputError("pack_views=True needs a ViT as the encoder")
 
     @property
     def projection_dim(self) -> int:
@@ -117,19 +124,31 @@ class JointEmbedding:
         latents, used = encoders.apply(
             self.encoder, params["encoder"], images_BHWC, given.get("encoder"), mean
         )
-        every: Statistics = {"encoder": used}
-        projection = latents[self.latent]
+        embedding, every = self._project(params, latents, given.get("projector"), mean)
+        return embedding, {"encoder": used, **every} if used else every
+
+    def _project(
+        self,
+        params: Params,
+        latents: dict[str, jax.Array],
+        statistics: dict[str, tuple[jax.Array, jax.Array]] | None,
+        mean: Mean,
+    ) -> tuple[Embedding, Statistics]:
+        """Adds the projection to latents f32[B, D] of one size."""
+        projection, used = latents[self.latent], {}
         if self.projector_layers:
-            projection, every["projector"] = self.projector.apply(
-                params["projector"], projection, given.get("projector"), mean
+            projection, used = self.projector.apply(
+                params["projector"], projection, statistics, mean
             )
-        every = {network: layers for network, layers in every.items() if layers}
-        return Embedding(latents, projection.astype(jnp.float32)), every
+        embedding = Embedding(latents, projection.astype(jnp.float32))
+        return embedding, {"projector": used} if used else {}
 
     def embed_views(
         self, params: Params, views: tuple[jax.Array, ...], reduce: Reduce
     ) -> tuple[Embedding, list[Statistics]]:
-        """Encodes and projects all views, in one pass for each size.
+        """Encodes and projects all views, in one pass for each size, or packed in one pass.
+
+        Batch normalisation keeps to one size at a time either way.
 
         Args:
             params: {'encoder', 'projector'}.
@@ -140,12 +159,18 @@ class JointEmbedding:
             The embeddings, arrays [B, V, features] with the views of all sizes, and the statistics
             of each pass.
         """
-        parts, statistics = [], []
-        for images in views:
-            lead, rest = images.shape[:2], images.shape[2:]
-            flat, used = self.embed(params, images.reshape(-1, *rest), None, reduce.mean)
-            parts.append(jax.tree.map(lambda x, lead=lead: x.reshape(*lead, -1), flat))
-            statistics.append(used)
+        flat = tuple(images.reshape(-1, *images.shape[2:]) for images in views)
+        if self.pack_views:
+            assert isinstance(self.encoder, ViTConfig)
+            latents = encoders.apply_packed(self.encoder, params["encoder"], flat)
+            found = [self._project(params, each, None, reduce.mean) for each in latents]
+        else:
+            found = [self.embed(params, images, None, reduce.mean) for images in flat]
+        parts = [
+            jax.tree.map(lambda x, lead=images.shape[:2]: x.reshape(*lead, -1), embedding)
+            for images, (embedding, _) in zip(views, found)
+        ]
+        statistics = [used for _, used in found]
         return jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *parts), statistics
 
     def monitors(self, embedding: Embedding, reduce: Reduce) -> Metrics:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
+from socialjepa_jax import flops
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
@@ -92,6 +93,19 @@ def test_shard_map_equals_one_device(name):
     for a, b in zip(jax.tree.leaves(ours[2:]), jax.tree.leaves(expected[2:])):
         atol = 1e-5 * float(jnp.abs(b).max()) + 1e-6 * largest
         np.testing.assert_allclose(a, b, rtol=0.0, atol=atol)
+
+
+def test_packed_views_have_the_same_loss_and_gradients():
+    _, params, aux, expected = on_one_device("lejepa")
+    packed = dataclasses.replace(KINDS["lejepa"], pack_views=True)
+    run = jax.jit(functools.partial(loss_and_grads, packed, reduce=Reduce()))
+    ours = run(params, aux, batch(), jax.random.key(2), HPARAMS)
+    chex.assert_trees_all_close(ours[:2], expected[:2], rtol=1e-5)
+    largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(expected[3]))
+    for a, b in zip(jax.tree.leaves(ours[2:]), jax.tree.leaves(expected[2:])):
+        atol = 1e-5 * float(jnp.abs(b).max()) + 1e-6 * largest
+        np.testing.assert_allclose(a, b, rtol=0.0, atol=atol)
+    assert flops.step(packed, BATCH) == flops.step(KINDS["lejepa"], BATCH)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -190,6 +204,7 @@ def test_registry():
     [
         ({"encoder": RESNET}, "latent='cls'"),
         ({"latent": "token"}, "latent='token'"),
+        ({"encoder": RESNET, "latent": "mean", "pack_views": True}, "pack_views=True needs a ViT"),
         ({"projector_layers": 4}, "projector_layers=4"),
         ({"views": MultiCrop(local_size=10)}, "local_size=10"),
         ({"centers": "ema"}, "centers='ema'"),
