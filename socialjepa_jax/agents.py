@@ -371,6 +371,7 @@ class Trainer:
             )
             return mapped(*args)
 
+        sharded.__name__ = one.__name__  # by which a trace tells programs from each other
         options = exact.COMPILER_OPTIONS if self.exact_shards else None
         return jax.jit(sharded, donate_argnums=(0,) if donate else (), compiler_options=options)
 

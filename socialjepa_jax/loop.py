@@ -217,6 +217,8 @@ class _Training:
         self._begin_at(state)
         if self.step:
             logging.info("Resuming at step %d of %d.", self.step, experiment.run.steps)
+            if self._profile:
+                self._profile.warn_if_past(self.step)
 
     def _begin_at(self, state: AgentState) -> None:
         self.state = state

@@ -49,6 +49,14 @@ class Window:
                 f"config.run.steps={steps}"
             )
 
+    def warn_if_past(self, step: int) -> None:
+        """Says that a run which goes on at `step` has the window behind it."""
+        if step >= self.last:
+            logging.warning(
+                "Nothing will be traced: --profile_steps=%d:%d ends before step %d, where the run "
+                "goes on.", self.first, self.last, step,
+            )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -124,7 +132,8 @@ class Profiler:
 def operations(folder: pathlib.Path, program_text: str = "") -> list[Operation]:
     """The operations of the newest trace below a folder by their kind, most time first.
 
-    `program_text` is the optimised HLO of what ran, which tells where operations come from.
+    `program_text` is the optimised HLO of what ran, which tells where operations come from; those
+    of other programs, as of evaluations, are left out. Without it all are counted.
     """
     files = sorted(folder.rglob("*.trace.json.gz"), key=lambda path: path.stat().st_mtime)
     if not files:
@@ -132,7 +141,8 @@ def operations(folder: pathlib.Path, program_text: str = "") -> list[Operation]:
     origin = sources(program_text)
     seconds: dict[str, float] = collections.defaultdict(float)
     counts: collections.Counter[str] = collections.Counter()
-    for spans in _spans(files[-1]):
+    module = re.match(r"HloModule ([\w.-]+)", program_text)
+    for spans in _spans(files[-1], module[1] if module else None):
         for name, own in _own_times(spans):
             kind = origin.get(name) or re.sub(r"[.\d]+$", "", name)
             seconds[kind] += own
@@ -144,8 +154,8 @@ def operations(folder: pathlib.Path, program_text: str = "") -> list[Operation]:
     ]
 
 
-def _spans(path: pathlib.Path) -> list[list[Span]]:
-    """The operations of each thread or stream of a trace, in order."""
+def _spans(path: pathlib.Path, module: str | None) -> list[list[Span]]:
+    """The operations of each thread or stream of a trace, in order; of one program, if named."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     names = {
@@ -156,6 +166,8 @@ def _spans(path: pathlib.Path) -> list[list[Span]]:
     lines: dict[tuple[int, int], list[Span]] = collections.defaultdict(list)
     for event in events:
         if event.get("ph") != "X":
+            continue
+        if module and event.get("args", {}).get("hlo_module", module) != module:
             continue
         line = (event["pid"], event["tid"])
         name = event.get("args", {}).get("hlo_op")

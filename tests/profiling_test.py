@@ -62,6 +62,33 @@ def test_a_trace_names_what_took_the_time(tmp_path):
     assert "heavy" in lines[1] and len(lines) <= 11
 
 
+def test_other_programs_are_not_counted(tmp_path):
+    def step(x):
+        return jnp.sort(x)
+
+    def evaluation(x):
+        return x @ x
+
+    x = jnp.ones((64, 64))
+    program = compilation.ahead_of_time(jax.jit(step), x)
+    other = compilation.ahead_of_time(jax.jit(evaluation), x)
+    with Profiler(Window(0, 1), tmp_path, program) as profiler:
+        profiler.before(0, 1)
+        jax.block_until_ready([other.call(x), program.call(x)])
+        profiler.after(1, ())
+    every = {operation.name for operation in profiling.operations(tmp_path)}
+    ours = {operation.name for operation in profiling.operations(tmp_path, program.text())}
+    assert len(every) > 1 and ours and all("sort" in name for name in ours)
+
+
+def test_a_window_that_a_resumed_run_has_behind_it_is_said(caplog):
+    with caplog.at_level("WARNING"):
+        Window(10, 20).warn_if_past(19)
+        assert not caplog.records
+        Window(10, 20).warn_if_past(20)
+    assert "--profile_steps=10:20 ends before step 20" in caplog.text
+
+
 def test_an_operation_does_not_count_what_is_inside_it():
     spans = [(0.0, 100.0, "while"), (10.0, 40.0, "dot"), (20.0, 30.0, "copy"), (50.0, 60.0, "dot"),
              (100.0, 105.0, "add")]  # fmt: skip
