@@ -31,18 +31,20 @@ def check(choice: str, head_dim: int, dtype: str) -> None:
         InputError: with the reason.
     """
     validate.one_of(CHOICES, attention=choice)
-    if choice in ("auto", "xla"):
-        return
+    if choice not in ("auto", "xla") and (needed := _lacks(head_dim, dtype)):
+        raise InputError(f"attention={choice!r} needs {needed}")
+
+
+def _lacks(head_dim: int, dtype: str) -> str:
+    """What kernels need and do not get; empty where they have it all."""
     backend = jax.default_backend()
     if backend != "gpu":
-        raise InputError(f"attention={choice!r} needs a GPU, here is a {backend}; use 'xla'")
+        return f"a GPU, here is a {backend}; use 'xla'"
     if dtype != "bfloat16":
-        raise InputError(f"attention={choice!r} needs dtype='bfloat16', not {dtype!r}")
+        return f"dtype='bfloat16', not {dtype!r}"
     if head_dim % 8 or not 16 <= head_dim <= 128:
-        raise InputError(
-            f"attention={choice!r} needs a multiple of 8 from 16 to 128 features per head, "
-            f"not {head_dim}"
-        )
+        return f"a multiple of 8 from 16 to 128 features per head, not {head_dim}"
+    return ""
 
 
 def choose(choice: str, tokens: int, head_dim: int, dtype: str) -> str:
@@ -57,7 +59,7 @@ def choose(choice: str, tokens: int, head_dim: int, dtype: str) -> str:
     check(choice, head_dim, dtype)
     if choice != "auto":
         return choice
-    if dtype != "bfloat16" or jax.device_count() > 1:
+    if _lacks(head_dim, dtype) or jax.device_count() > 1:
         return "xla"
     table = FASTEST.get(jax.devices()[0].device_kind, ())
     return next((name for most, name in table if tokens <= most), "xla")

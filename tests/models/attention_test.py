@@ -65,9 +65,12 @@ def test_auto_takes_the_measured_choice_for_the_length(monkeypatch):
     table = {jax.devices()[0].device_kind: ((40, "xla"), (200, "cudnn"))}
     monkeypatch.setattr(attention, "FASTEST", table)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     lengths = (37, 79, 197, 577)
     chosen = [attention.choose("auto", n, 64, "bfloat16") for n in lengths]
     assert chosen == ["xla", "cudnn", "cudnn", "xla"]
+    for head_dim, dtype in ((20, "bfloat16"), (256, "bfloat16"), (64, "float32")):
+        assert attention.choose("auto", 79, head_dim, dtype) == "xla"  # what kernels cannot do
     assert attention.choose("auto", 197, 64, "float32") == "xla"
     monkeypatch.setattr(jax, "device_count", lambda: 2)
     assert attention.choose("auto", 197, 64, "bfloat16") == "xla"
