@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from absl import logging
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Hardware:
         dtype: that the matmul peak is of: bfloat16, on CPUs float32.
         matmul_flops: FLOP/s of a large square matrix product on one device.
         copy_bytes: bytes/s, read and written, of a large copy on one device.
+            Both are NaN where the memory that is left does not suffice to measure them.
     """
 
     name: str
@@ -68,9 +70,20 @@ def measured() -> Hardware:
         platform=device.platform,
         devices=1 if on_cpu else jax.device_count(),
         dtype=dtype,
-        matmul_flops=matmul_flops(512, dtype) if on_cpu else matmul_flops(8192, dtype),
-        copy_bytes=copy_bytes(2**25) if on_cpu else copy_bytes(2**30),
+        matmul_flops=_unless_full(matmul_flops, 512 if on_cpu else 8192, dtype),
+        copy_bytes=_unless_full(copy_bytes, 2**25 if on_cpu else 2**30),
     )
+
+
+def _unless_full(measure: Callable[..., float], *arguments: Any) -> float:
+    """NaN where the device's memory is full: state and data are there already."""
+    try:
+        return measure(*arguments)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        logging.warning("Too little memory is left to measure %s.", measure.__name__)
+        return math.nan
 
 
 def matmul_flops(size: int, dtype: str, products: int = 8) -> float:

@@ -1,3 +1,4 @@
+import math
 import time
 
 import jax
@@ -46,3 +47,16 @@ def test_speeds_are_read_in_one_line():
     speeds = {"images_per_s": 1234.4, "tflops_per_s": 0.0261, "mfu": 0.314}
     assert hardware.shown(speeds) == "1234 images/s  0.0261 TFLOP/s  31% of the matmul peak"
     assert hardware.shown({}) == ""
+
+
+def test_full_memory_is_said_and_costs_a_figure_alone(monkeypatch, caplog):
+    def full(*arguments):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.")
+
+    full.__name__ = "copy_bytes"
+    monkeypatch.setattr(hardware, "copy_bytes", full)
+    monkeypatch.setattr(hardware, "matmul_flops", lambda *arguments: 1e12)
+    found = hardware.measured.__wrapped__()
+    assert found.matmul_flops == 1e12 and math.isnan(found.copy_bytes)
+    assert "Too little memory is left to measure copy_bytes" in caplog.text
+    assert "nan GB/s" in found.describe()
