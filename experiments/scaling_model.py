@@ -183,11 +183,12 @@ def measured_chip(path: pathlib.Path) -> Chip:
     """Fits the I-JEPA steps of `gpu_suite.json`.
 
     Raises:
-        InputError: it holds fewer than two of them.
+        InputError: it holds fewer than two of them, is a rehearsal's, or says that larger batches
+            take no longer.
     """
     try:
         document = json.loads(path.read_text())
-        rows = document["sections"]["ijepa"]["rows"]
+        rows, rehearsal = document["sections"]["ijepa"]["rows"], document["rehearsal"]
         texts = [(re.search(r"batch (\d+)$", row["name"]), row["note"]) for row in rows]
         points = [
             (int(name[1]), float(time[1]) / 1e3)
@@ -196,10 +197,14 @@ def measured_chip(path: pathlib.Path) -> Chip:
         ]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"--suite={path} is not a file of experiments.gpu_suite") from None
+    if rehearsal:
+        raise InputError(f"--suite={path} is of a rehearsal, whose times mean nothing")
     if len(points) < 2:
         raise InputError(f"--suite={path} needs I-JEPA steps of two batch sizes, has {len(points)}")
     batches, seconds = np.array(points).T
     slope, fixed = np.polyfit(batches, seconds, 1)
+    if slope <= 0:
+        raise InputError(f"--suite={path} says that larger batches take no longer")
     return Chip(max(float(fixed), 0.0), float(slope), f"measured on {document['device']}")
 
 

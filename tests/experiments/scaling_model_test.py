@@ -119,7 +119,8 @@ def test_the_chip_is_fitted_to_the_suite_and_the_report_says_so(tmp_path):
         for b in (512, 1024, 2048)
     ]
     rows.append({"name": "I-JEPA step", "note": "share of the measured peak, batch 512"})
-    path.write_text(json.dumps({"device": "H100", "sections": {"ijepa": {"rows": rows}}}))
+    document = {"device": "H100", "rehearsal": False, "sections": {"ijepa": {"rows": rows}}}
+    path.write_text(json.dumps(document))
     chip = scaling_model.measured_chip(path)
     assert (chip.fixed, chip.per_picture) == pytest.approx((1e-3, 8e-5), rel=1e-3)
     text = scaling_model.report(chip, IJepa(vit=VIT), 1024, Links())
@@ -133,6 +134,14 @@ def test_files_that_are_none_are_refused(tmp_path):
         path.write_text(text)
         with pytest.raises(InputError, match="is not a file of"):
             scaling_model.measured_chip(path)
-    path.write_text('{"device": "x", "sections": {"ijepa": {"rows": []}}}')
-    with pytest.raises(InputError, match="two batch sizes, has 0"):
-        scaling_model.measured_chip(path)
+    rows = [{"name": f"step, batch {b}", "note": f"{9 - b} ms"} for b in (1, 2)]
+    for rehearsal, kept, message in (
+        (False, [], "two batch sizes, has 0"),
+        (True, rows, "is of a rehearsal"),
+        (False, rows, "larger batches take no longer"),
+    ):
+        sections = {"ijepa": {"rows": kept}}
+        document = {"device": "x", "rehearsal": rehearsal, "sections": sections}
+        path.write_text(json.dumps(document))
+        with pytest.raises(InputError, match=message):
+            scaling_model.measured_chip(path)
