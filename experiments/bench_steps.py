@@ -18,14 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import compilation, flops, sharding
+from socialjepa_jax import compilation, flops, sharding, throughput
 from socialjepa_jax.agents import AgentData, AgentState, Trainer, choose_agent_map
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.masking import MaskConfig, Masks
-from socialjepa_jax.data.resident import normalize
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.vit import ViT, ViTConfig
-from socialjepa_jax.objectives.base import Aux, HParams, Metrics, Params
+from socialjepa_jax.objectives.base import Aux, Metrics, Params
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.objectives.views import MultiCrop
@@ -87,12 +86,14 @@ class Step:
         compiled: the program.
         batch_size: pictures of a step.
         flops: model FLOPs of a step.
+        accessed_bytes: see `throughput.accessed_bytes`.
     """
 
     advance: Advance
     compiled: compilation.Compiled
     batch_size: int
     flops: float
+    accessed_bytes: float
 
 
 def times(steps: Sequence[Step], effort: Effort) -> list[float]:
@@ -131,12 +132,11 @@ def lejepa(
 
 @dataclasses.dataclass(frozen=True)
 class ConstantBatch(Trainer):
-    """A trainer that sees one batch for ever: what a step costs without an input pipeline."""
+    """A trainer that sees one batch for ever, normalised beforehand: what a step costs without an
+    input pipeline."""
 
     def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
-        images = normalize(data.images[: self.batch_size], data.mean, data.std)
-        rows = data.rows[: self.batch_size]
-        return {"image": images, "index": rows, "mean": data.mean, "std": data.std}
+        return {"image": data.images, "index": data.rows, "mean": data.mean, "std": data.std}
 
 
 def make_step(
@@ -153,7 +153,7 @@ def make_step(
         objective: on pictures.
         batch_size: pictures of a step.
         augmentation: of the training pictures; default none.
-        constant: one float32 batch instead of draws from the pictures.
+        constant: one normalised float32 batch instead of draws from the pictures.
         pictures: how many there are; default two batches.
     """
     kind = ConstantBatch if constant else Trainer
@@ -169,8 +169,8 @@ def make_step(
     )
     shape = flops.pictures(objective, pictures or 2 * batch_size)["image"].shape
     noise = np.random.default_rng(0).integers(0, 256, (1, *shape), np.uint8)
-    images = noise[:, :batch_size].astype(np.float32) / 255 if constant else noise
     channels = np.full((1, shape[-1]), 0.5, np.float32)
+    images = (noise[:, :batch_size] / np.float32(255) - 0.5) / 0.5 if constant else noise
     rows = np.arange(images.shape[1], dtype=np.int32)[None]
     place = sharding.by_agent(trainer.mesh)
     data = jax.device_put(AgentData(images, rows, channels, channels), place)  # type: ignore[arg-type]
@@ -188,7 +188,8 @@ def make_step(
         state, metrics = compiled.call(state, data, hparams)
         return metrics
 
-    return Step(advance, compiled, batch_size, flops.step(objective, batch_size))
+    accessed = throughput.accessed_bytes(objective, compiled)
+    return Step(advance, compiled, batch_size, flops.step(objective, batch_size), accessed)
 
 
 class MaskEverything(IJepa):
@@ -248,7 +249,8 @@ def plain_step(vit: ViTConfig, batch_size: int) -> Advance:
 def torch_step(vit: ViTConfig, batch_size: int, compiled: bool = False) -> Advance | None:
     """The same step in plain PyTorch; None without torch, or without its GPU where we have one.
 
-    `scaled_dot_product_attention`, fused AdamW, norm clipping; autocast to bfloat16 on GPUs.
+    `scaled_dot_product_attention`, fused AdamW, norm clipping; autocast to bfloat16 on GPUs. Like
+    ours, its calls do not wait for the GPU: their result is waited for.
     """
     try:
         import torch
@@ -268,18 +270,28 @@ def torch_step(vit: ViTConfig, batch_size: int, compiled: bool = False) -> Advan
     x = torch.randn(batch_size, vit.channels, size, size, device=device)
     y = torch.randn(batch_size, vit.width, device=device)
 
-    def advance() -> HParams:
+    def advance() -> _Awaited:
         optimizer.zero_grad()
         with torch.autocast(device, torch.bfloat16, enabled=vit.dtype == "bfloat16"):
             out = run(x)
         (out.float() - y).square().mean().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if on_gpu:
-            torch.cuda.synchronize()
-        return {}
+        return _Awaited(torch.cuda.synchronize if on_gpu else lambda: None)
 
     return advance
+
+
+@dataclasses.dataclass(frozen=True)
+class _Awaited:
+    """A result that `jax.block_until_ready` waits for by calling `wait`."""
+
+    wait: Callable[[], None]
+
+    def block_until_ready(self) -> "_Awaited":
+        """As arrays have it."""
+        self.wait()
+        return self
 
 
 def _torch_vit(torch: Any, vit: ViTConfig) -> Any:

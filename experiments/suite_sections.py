@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable
 
@@ -125,10 +126,11 @@ def _rates(
 
 
 def _note(step: Step, taken: float) -> str:
-    bandwidth = step.compiled.accessed_bytes / taken / hardware.measured().copy_bytes
+    bandwidth = step.accessed_bytes / taken / hardware.measured().copy_bytes
+    share = f"{bandwidth:.0%} of the bandwidth, " if math.isfinite(bandwidth) else ""
     return (
         f"{step.batch_size / taken:.0f} images/s, {1e3 * taken:.2f} ms, "
-        f"{step.flops / taken / 1e12:.3g} TFLOP/s, {bandwidth:.0%} of the bandwidth, "
+        f"{step.flops / taken / 1e12:.3g} TFLOP/s, {share}"
         f"{step.compiled.temporary_bytes / 2**30:.2f} GiB, {step.compiled.seconds:.0f} s to compile"
     )
 

@@ -12,6 +12,7 @@ from socialjepa_jax.agents import Trainer
 from socialjepa_jax.compilation import Compiled
 from socialjepa_jax.hardware import Hardware
 from socialjepa_jax.json_files import write_json
+from socialjepa_jax.models.vit import vits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Program:
         compiled: the program.
         hardware: what it runs on.
         flops_per_image: model FLOPs of an update, over the pictures of its batch.
-        bytes_per_image: what XLA counts the step to read and write, likewise.
+        bytes_per_image: what XLA counts the step to read and write, likewise; NaN where unknown.
     """
 
     compiled: Compiled
@@ -32,8 +33,8 @@ class Program:
 
     def scalars(self, images_per_second: float) -> dict[str, float]:
         """Speed: 'images_per_s', 'tflops_per_s' of the model, 'mfu', their share of the measured
-        matmul peak, and 'bandwidth_share', bytes accessed over those of the measured copy. On CPUs
-        it is left out: their caches serve most bytes."""
+        matmul peak, and 'bandwidth_share', bytes accessed over those of the measured copy. What is
+        unknown is left out, and on CPUs the last: their caches serve most bytes."""
         flops_per_second = images_per_second * self.flops_per_image
         bytes_per_second = images_per_second * self.bytes_per_image
         devices = self.hardware.devices
@@ -46,6 +47,13 @@ class Program:
         if self.hardware.platform == "cpu":
             del found["bandwidth_share"]
         return {name: _rounded(value) for name, value in found.items() if math.isfinite(value)}
+
+
+def accessed_bytes(objective: Any, compiled: Compiled) -> float:
+    """That XLA counts a step to read and write; NaN where a ViT's layers are one loop, whose body
+    it counts once."""
+    scanned = any(vit.scan_layers for vit in vits(objective))
+    return math.nan if scanned else compiled.accessed_bytes
 
 
 def _rounded(value: float) -> float:
@@ -82,7 +90,7 @@ def prepare(
         compiled,
         found,
         _flops_per_image(trainer, arguments[1].images.shape[-3:]),
-        compiled.accessed_bytes / images,
+        accessed_bytes(trainer.objective, compiled) / images,
     )
     if workdir is not None:
         _write(program, workdir / "performance.json")

@@ -9,6 +9,7 @@ import pytest
 from experiments import bench_results, bench_steps, gpu_suite, suite_sections
 from experiments.bench_results import Result
 from experiments.suite_sections import REHEARSAL, SECTIONS, MissingPart
+from socialjepa_jax.agents import AgentData
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce
@@ -121,7 +122,7 @@ def test_verdicts(result, verdict):
 def test_the_targets_are_those_published():
     """Shares of the peak for steps that the sections build: pass and stretch."""
     sizes = dataclasses.replace(REHEARSAL, ijepa=(2,))
-    step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9)
+    step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench_steps, "make_step", lambda *a, **k: step)
         ijepa, lejepa = suite_sections.ijepa(sizes)[-1], suite_sections.lejepa(sizes)[-1]
@@ -130,7 +131,31 @@ def test_the_targets_are_those_published():
 
 
 class _Compiled:
-    accessed_bytes, temporary_bytes, seconds = 1.0, 1, 1.0
+    temporary_bytes, seconds = 1, 1.0
+
+
+def test_a_bandwidth_that_is_not_known_is_not_said():
+    for accessed, said in ((1e6, True), (float("nan"), False)):
+        step = bench_steps.Step(lambda: None, _Compiled(), 2, 1e9, accessed)
+        assert ("of the bandwidth" in suite_sections._note(step, 0.1)) is said
+
+
+def test_results_of_others_are_waited_for_once_a_window(monkeypatch):
+    monkeypatch.setattr(bench_steps.jax, "default_backend", lambda: "gpu")
+    calls, waits = [], []
+
+    def advance():
+        calls.append(1)
+        return bench_steps._Awaited(lambda: waits.append(len(calls)))
+
+    bench_steps.seconds(advance, bench_steps.Effort(calls=4, windows=2))
+    assert waits == [2, 2, 6, 10]  # both results of warming up, then the last of each window
+
+
+def test_the_constant_batch_is_taken_as_it_is():
+    data = AgentData(*np.zeros((4, 2)))
+    batch = bench_steps.ConstantBatch._batch(None, None, data, None)
+    assert batch["image"] is data.images and batch["index"] is data.rows
 
 
 @pytest.mark.nightly

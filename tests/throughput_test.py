@@ -1,0 +1,35 @@
+"""Speeds: what they are made of, and what is left out where it is not known."""
+
+import math
+
+import pytest
+
+from socialjepa_jax import throughput
+from socialjepa_jax.compilation import Compiled
+from socialjepa_jax.hardware import Hardware
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+
+COMPILED = Compiled(lambda: None, 1.0, 1, 1, 6e6, str)
+
+
+def program(bytes_per_image, platform="gpu"):
+    hardware = Hardware("H", platform, 2, "bfloat16", 1e12, 1e9)
+    return throughput.Program(COMPILED, hardware, 1e9, bytes_per_image)
+
+
+def test_speeds_are_shares_of_what_all_devices_reach():
+    found = program(3e6).scalars(500.0)
+    assert found == pytest.approx(
+        {"images_per_s": 500, "tflops_per_s": 0.5, "mfu": 0.25, "bandwidth_share": 0.75}
+    )
+    assert "bandwidth_share" not in program(3e6, "cpu").scalars(500.0)
+
+
+def test_the_bandwidth_of_scanned_layers_is_not_known_and_left_out():
+    """XLA counts the body of a loop once."""
+    for scanned in (False, True):
+        objective = IJepa(vit=ViTConfig(width=16, heads=1, depth=2, scan_layers=scanned))
+        accessed = throughput.accessed_bytes(objective, COMPILED)
+        assert math.isnan(accessed) if scanned else accessed == 6e6
+        assert ("bandwidth_share" in program(accessed).scalars(1.0)) is not scanned
