@@ -47,8 +47,8 @@ class Batches(Protocol):
     def encode(self, state: AgentState) -> np.ndarray:
         """The latents f32[A, N, D] of all states."""
 
-    def scalars(self) -> dict[str, float]:
-        """What to log, of the time since it was last asked for."""
+    def scalars(self, seconds: float) -> dict[str, float]:
+        """What to log, of the `seconds` of stepping since it was last asked for."""
 
     def close(self) -> None:
         """Ends what runs beside the program."""
@@ -110,7 +110,7 @@ class Resident:
         """The latents f32[A, N, D] of all states."""
         return self._encode(state)
 
-    def scalars(self) -> dict[str, float]:
+    def scalars(self, seconds: float) -> dict[str, float]:
         """Nothing is waited for."""
         return {}
 
@@ -294,9 +294,9 @@ class Stream:
         place = sharding.by_agent(self._trainer.mesh)
         return sharding.put((np.stack(mean), np.stack(std)), place)
 
-    def scalars(self) -> dict[str, float]:
-        """The share of the time that devices waited for pictures; says so where it is much."""
-        share, cores = self._watch.report()
+    def scalars(self, seconds: float) -> dict[str, float]:
+        """The share of stepping that devices waited for pictures; says so where it is much."""
+        share, cores = self._watch.report(seconds)
         if share > _LIMITED:
             logging.warning(
                 "The host is the limit: the devices waited %.0f %% of the time for pictures. "
@@ -320,7 +320,6 @@ class _Watch:
         self._begin()
 
     def _begin(self) -> None:
-        self._start, self._calls = time.monotonic(), 0
         self._waited = self._reading = 0.0
 
     def take(self, feed: Feed, state: AgentState, check: Callable[[], None]) -> Element:
@@ -331,13 +330,12 @@ class _Watch:
         element = feed.take(check)
         self._waited += time.monotonic() - idle
         self._reading += element["seconds"]
-        self._calls += 1
         return element
 
-    def report(self) -> tuple[float, int]:
-        """The share of the time waited since the last report, and cores that would be enough."""
-        passed = max(time.monotonic() - self._start, 1e-9)
-        share, busy = self._waited / passed, max(passed - self._waited, 1e-9)
+    def report(self, passed: float) -> tuple[float, int]:
+        """The share waited of the seconds passed with stepping since the last report, and cores
+        that would be enough."""
+        share, busy = min(1.0, self._waited / passed), max(passed - self._waited, 1e-9)
         cores = max(1, math.ceil(self._reading / busy))
         self._begin()
         return share, cores

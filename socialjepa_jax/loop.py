@@ -246,12 +246,14 @@ class _Training:
         return None if ended else self._batches.at(self.step, self.state)
 
     def _attempt(self) -> np.ndarray:
+        self._stopwatch = throughput.Stopwatch(self.step)
         run, data = self._experiment.run, self._data()
         if data is not None and self._program is None:
             workdir = self._workdir if self._group.is_first else None
-            self._program = throughput.prepare(
-                self._trainer, (self.state, data, self._hparams), workdir
-            )
+            with self._stopwatch.paused():
+                self._program = throughput.prepare(
+                    self._trainer, (self.state, data, self._hparams), workdir
+                )
         program = self._program.compiled if self._program else None
         with (
             self._writer() as writer,
@@ -286,12 +288,13 @@ class _Training:
         evaluates = ends or self.step % run.eval_every == 0
         if saves or evaluates:
             self._watch_skips()
-        # What has just been skipped may be the first sign that the parameters are spoilt.
-        if saves and (ends or not sharding.fetch(self.state.in_a_row).any()):
-            self._save()
-        self._interruption.check()
-        latents = self._evaluate(writer) if evaluates else None
-        self._interruption.check()
+        with self._stopwatch.paused() if saves or evaluates else contextlib.nullcontext():
+            # What has just been skipped may be the first sign that the parameters are spoilt.
+            if saves and (ends or not sharding.fetch(self.state.in_a_row).any()):
+                self._save()
+            self._interruption.check()
+            latents = self._evaluate(writer) if evaluates else None
+            self._interruption.check()
         return latents
 
     def _save(self) -> None:
@@ -377,10 +380,10 @@ class _Training:
         for k, count in self._skips.seen.items():
             scalars[f"agent_{k}/skipped"] = float(count)
         scalars["learning_rate"] = float(metrics["learning_rate"][0, -1])
-        speed = num_agents * run.batch_size * writer.steps_per_second(self.step)
+        steps, seconds = self._stopwatch.lap(self.step)
         assert self._program is not None
-        speeds = self._program.scalars(speed)
-        writer.write(self.step, "train", scalars | self._batches.scalars() | speeds)
+        speeds = self._program.scalars(num_agents * run.batch_size * steps / seconds)
+        writer.write(self.step, "train", scalars | self._batches.scalars(seconds) | speeds)
         losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
         writer.progress(self.step, losses, speeds)
 

@@ -1,8 +1,11 @@
 """How fast a run goes, and how near that is to what its devices can do."""
 
+import contextlib
 import dataclasses
 import math
 import pathlib
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -47,6 +50,35 @@ class Program:
         if self.hardware.platform == "cpu":
             del found["bandwidth_share"]
         return {name: _rounded(value) for name, value in found.items() if math.isfinite(value)}
+
+
+class Stopwatch:
+    """Times a run's steps alone: compiling, evaluations and saves pause it.
+
+    Calls are dispatched without waiting, so whoever pauses or reads it waits for them before.
+
+    Args:
+        step: updates done so far.
+    """
+
+    def __init__(self, step: int) -> None:
+        self._step, self._since = step, time.monotonic()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is done inside does not count."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._since += time.monotonic() - start
+
+    def lap(self, step: int) -> tuple[int, float]:
+        """Steps since the last call, of `step` in all, and the seconds that they took."""
+        now = time.monotonic()
+        steps, seconds = step - self._step, now - self._since
+        self._step, self._since = step, now
+        return steps, max(seconds, 1e-9)
 
 
 def accessed_bytes(objective: Any, compiled: Compiled) -> float:

@@ -51,10 +51,6 @@ class Silent:
         """Nothing needs to be written."""
         return True
 
-    def steps_per_second(self, step: int) -> float:
-        """Not measured here."""
-        return 0.0
-
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
         """Writes nothing."""
 
@@ -69,7 +65,7 @@ class Writer:
 
     Args:
         workdir: the run's folder.
-        start_step: updates done before this process, for rates.
+        start_step: updates done before this process.
         total_steps: length of the run, for the time left.
     """
 
@@ -80,7 +76,6 @@ class Writer:
         self._events = EventFileWriter(str(workdir / "tensorboard"))
         self._start_step, self._total_steps = start_step, total_steps
         self._start = time.monotonic()
-        self._mark = (start_step, self._start)
 
     def __enter__(self) -> "Writer":
         return self
@@ -98,15 +93,6 @@ class Writer:
         """Whether the file has a line of this kind and step already, from an earlier process."""
         lines = map(json.loads, self._path.read_text().splitlines())
         return any((line["step"], line["kind"]) == (step, kind) for line in lines)
-
-    def steps_per_second(self, step: int) -> float:
-        """Speed since the last call: steps over wall time, evaluations and saves included.
-
-        Calls are dispatched without waiting, so the time of a single one says nothing.
-        """
-        (last_step, last_time), now = self._mark, time.monotonic()
-        self._mark = (step, now)
-        return (step - last_step) / max(now - last_time, 1e-9)
 
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
         """Appends one line; `kind` is "train" or "eval"."""

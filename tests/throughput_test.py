@@ -33,3 +33,16 @@ def test_the_bandwidth_of_scanned_layers_is_not_known_and_left_out():
         accessed = throughput.accessed_bytes(objective, COMPILED)
         assert math.isnan(accessed) if scanned else accessed == 6e6
         assert ("bandwidth_share" in program(accessed).scalars(1.0)) is not scanned
+
+
+def test_evaluations_and_saves_are_no_part_of_a_speed(monkeypatch):
+    now = iter([100.0, 103.0, 163.0, 165.0, 170.0, 171.0, 171.5, 181.5])
+    monkeypatch.setattr(throughput.time, "monotonic", lambda: next(now))
+    watch = throughput.Stopwatch(10)
+    with watch.paused():  # for 60 s
+        pass
+    assert watch.lap(30) == (20, 5.0)
+    assert watch.lap(40) == (10, 5.0)
+    with pytest.raises(KeyError), watch.paused():  # for 0.5 s
+        raise KeyError
+    assert watch.lap(50) == (10, 11.0)

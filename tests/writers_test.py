@@ -22,14 +22,6 @@ def test_lines_and_tensorboard_hold_the_same(tmp_path):
     assert [(e.step, e.value) for e in events.Scalars("train/agent_0/loss")] == [(5, 0.25)]
 
 
-def test_speed_is_steps_over_time_since_the_last_call(tmp_path, monkeypatch):
-    now = iter([100.0, 102.0, 107.0])
-    monkeypatch.setattr("socialjepa_jax.writers.time.monotonic", lambda: next(now))
-    with Writer(tmp_path, 10, 100) as writer:
-        assert writer.steps_per_second(30) == 10.0  # 20 steps in 2 s
-        assert writer.steps_per_second(40) == 2.0
-
-
 def test_resuming_drops_what_came_after_the_checkpoint(tmp_path):
     with Writer(tmp_path, 0, 10) as writer:
         for step in (2, 4, 6, 8):
