@@ -15,6 +15,9 @@ from socialjepa_jax.validate import InputError
 def use_cache(folder: pathlib.Path, flag: str) -> None:
     """Keeps compiled programs in a folder, so that a second start of the same command is quick.
 
+    Commands call it, a library's caller decides by himself. It changes settings alone and touches
+    no device, so it may come before the processes of a run find each other, as `train` has it.
+
     Args:
         folder: made if missing.
         flag: the setting that named it, for the message.
