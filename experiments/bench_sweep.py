@@ -8,8 +8,6 @@ thread on CPUs, of wall time on accelerators. Only ratios within one call mean m
 (`pip install socialjepa_jax[bench]`) is optional. Cost: about three minutes on one core with it.
 """
 
-import argparse
-import json
 import math
 import pathlib
 import time
@@ -17,14 +15,18 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from absl import flags
 
 from experiments import bench_steps
+from socialjepa_jax import launch, validate
 from socialjepa_jax.data.latents import LatentWorld, stack
 from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import Spiral
 from socialjepa_jax.identifiability.processes import OrnsteinUhlenbeck
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.models.mlp import MLPConfig
 from socialjepa_jax.objectives.pairs import Pairs
+from socialjepa_jax.validate import InputError
 
 RHO, WEIGHT, BATCH, SLICES, HIDDEN, LAYERS = 0.95, 1e-3, 256, 256, 256, 5
 GRID_RUNS, GRID_STEPS = 189, 20_000
@@ -166,16 +168,31 @@ def measure(agents: list[int], seconds: float) -> dict[str, float]:
     return found
 
 
+def numbers(texts: list[str]) -> list[int]:
+    """The numbers of agents that `--agents=` lists.
+
+    Raises:
+        InputError: there are none, or one is no positive integer.
+    """
+    if not texts or not all(text.isdecimal() and int(text) for text in texts):
+        raise InputError(f"--agents={','.join(texts)} must be positive integers, as in 1,9")
+    return [int(text) for text in texts]
+
+
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_list("agents", ["1", "9"], "Numbers of agents.")
+    flags.DEFINE_float("seconds", 8.0, "Of each measurement.")
+    flags.DEFINE_string("out", None, "JSON file.")
+
+
 def main() -> None:
     """Command line."""
     bench_steps.use_one_thread()
-    parser = argparse.ArgumentParser(description="Speed of sweeps of small runs.")
-    parser.add_argument("--agents", default="1,9", help="Numbers of agents, comma separated.")
-    parser.add_argument("--seconds", type=float, default=8.0, help="Per measurement.")
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file.")
-    args = parser.parse_args()
-    agents = [int(n) for n in args.agents.split(",")]
-    found = measure(agents, args.seconds)
+    given = flags.FLAGS
+    agents = numbers(given.agents)
+    validate.positive(**{"--seconds": given.seconds})
+    found = measure(agents, given.seconds)
     best = max(found[f"jax scan, {n} agents"] for n in agents)
     ratios = {name: best / found[name] for name in TARGETS if name in found}
     hours = GRID_RUNS * GRID_STEPS / best / 3600
@@ -187,10 +204,11 @@ def main() -> None:
         print(f"over {name}: {ratio:.1f} (target {TARGETS[name]}: {met}; limit {limit:.1f})")
     print(f"share of the matrix products: {best / found[FLOOR]:.0%}")
     print(f"grid of {GRID_RUNS} runs x {GRID_STEPS} steps: {hours:.1f} h on this core or device")
-    if args.out:
+    if given.out:
         result = {"rates": found, "ratios": ratios, "targets": TARGETS, "grid_hours": hours}
-        args.out.write_text(json.dumps(result | {"device": str(jax.devices()[0])}, indent=1))
+        write_json(pathlib.Path(given.out), result | {"device": str(jax.devices()[0])})
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    launch.run(main)
