@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from socialjepa_jax import compilation, flops, sharding, throughput
-from socialjepa_jax.agents import AgentData, AgentState, Trainer, choose_agent_map
+from socialjepa_jax.agent_data import AgentData
+from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.masking import MaskConfig, Masks
 from socialjepa_jax.models.functional import functional

@@ -16,7 +16,7 @@ import numpy as np
 
 from configs import eth80_ijepa, eth80_lejepa, toys_lejepa
 from experiments.findings import Rows
-from socialjepa_jax import agents, collaboration, sharding
+from socialjepa_jax import agent_data, agents, collaboration, sharding
 from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
@@ -156,7 +156,7 @@ def study(
         and accuracies of linear probes on the frozen latent (`probes`), trained and untrained.
     """
     trainer = _trainer(objective, len(runs), budget, learning_rate)
-    data = agents.place(
+    data = agent_data.place(
         dataset.images, (0,) * len(runs), dataset.train_rows, channel_statistics, trainer.mesh
     )
     hparams = _hparams(runs, budget)
@@ -203,7 +203,7 @@ def _hparams(runs: Sequence[Run], budget: Budget) -> HParams:
 
 
 def encode(
-    trainer: Trainer, state: AgentState, data: agents.AgentData, dataset: ViewDataset
+    trainer: Trainer, state: AgentState, data: agent_data.AgentData, dataset: ViewDataset
 ) -> np.ndarray:
     """Latents of all states: f32[A, N, D]."""
     return agents.encode_in_batches(trainer.encode, state, data, dataset.num_states, 256)

@@ -34,7 +34,8 @@ from socialjepa_jax import (
     report,
     throughput,
 )
-from socialjepa_jax.agents import AgentState, StreamedData
+from socialjepa_jax.agent_data import StreamedData
+from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits

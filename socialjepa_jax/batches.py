@@ -19,7 +19,8 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax import agents, program, sharding
-from socialjepa_jax.agents import AgentData, AgentState, StreamedData, Trainer
+from socialjepa_jax.agent_data import AgentData, StreamedData
+from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import resident
 from socialjepa_jax.data.base import ViewDataset

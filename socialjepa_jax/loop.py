@@ -16,7 +16,8 @@ from absl import logging
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import evaluation, monitors, sharding, throughput
 from socialjepa_jax import workdir as workdir_lib
-from socialjepa_jax.agents import AgentData, AgentState, StreamedData, Trainer
+from socialjepa_jax.agent_data import AgentData, StreamedData
+from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.batches import Batches, open_batches
 from socialjepa_jax.checkpoint import Checkpoints
 from socialjepa_jax.config import Experiment

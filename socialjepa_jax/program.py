@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from socialjepa_jax import agent_data, sharding
 from socialjepa_jax import agents as agents_lib
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import sharding
-from socialjepa_jax.agents import AgentData, AgentState, Trainer
+from socialjepa_jax.agent_data import AgentData
+from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.resident import channel_statistics
@@ -58,7 +59,7 @@ def make_hparams(experiment: Experiment) -> HParams:
 def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> AgentData:
     """Puts each agent's own pictures on its devices."""
     rows = train_rows(experiment, dataset)
-    return agents_lib.place(
+    return agent_data.place(
         np.asarray(dataset.images),
         experiment.agents.cameras,
         rows,

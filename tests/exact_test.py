@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import agents, exact, sharding
+from socialjepa_jax import agent_data, agents, exact, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.resident import channel_statistics
 from socialjepa_jax.models.vit import ViTConfig
@@ -193,7 +193,7 @@ def test_every_objective_has_the_same_bits_on_any_mesh(name):
         mesh = sharding.make_mesh(2, 8, jax.devices()[:devices])
         settings = AdamW(), Augment(flip=True), 20, 8, steps_per_call, mesh, "map"
         trainer = agents.Trainer(KINDS[name], *settings, exact_shards=4)
-        data = agents.place(images, (0, 1), np.arange(40), channel_statistics, mesh)
+        data = agent_data.place(images, (0, 1), np.arange(40), channel_statistics, mesh)
         state = trainer.init(hparams)
         for _ in range(4 // steps_per_call):
             state, _ = trainer.step(state, data, hparams)

@@ -11,7 +11,8 @@ import pytest
 from experiments import scaling_model
 from experiments.scaling_model import Chip, Collective, Links
 from socialjepa_jax import sharding
-from socialjepa_jax.agents import AgentData, Trainer
+from socialjepa_jax.agent_data import AgentData
+from socialjepa_jax.agents import Trainer
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
