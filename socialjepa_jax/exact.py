@@ -61,7 +61,7 @@ def over_shards(
         local = shards // jax.lax.axis_size(axis_name)
         devices = _Devices(axis_name, local, jax.lax.axis_index(axis_name) * local)
         index_L = devices.first + jnp.arange(local)
-        own_L = [index_L, *jax.tree.leaves(parts_L)]
+        own_L = [_two_rows(x) for x in (index_L, *jax.tree.leaves(parts_L))]
         return jax.tree.unflatten(form, _run(program, jax.tree.leaves(shared), own_L, devices))
 
     return lifted
@@ -89,6 +89,12 @@ def scan(
     Returns:
         The last carry, and what the rounds gave, stacked.
     """
+    carry, stacks = _scan(body, carry, constants, length)
+    return carry, jax.tree.map(lambda x: x[:length], stacks)
+
+
+def _scan(body: Any, carry: PyTree, constants: PyTree, length: int) -> tuple[PyTree, PyTree]:
+    """As `scan`, but with two rows at least, since code for the only row is made in its own way."""
     barrier = jax.lax.optimization_barrier
 
     def add(i: jax.Array, both: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -98,7 +104,7 @@ def scan(
         return after, jax.tree.map(put, stacks, y)
 
     _, y = jax.eval_shape(body, carry, constants, jax.ShapeDtypeStruct((), jnp.int32))
-    stacks = jax.tree.map(lambda x: _empty((length, *x.shape), x.dtype), y)
+    stacks = jax.tree.map(lambda x: _empty((max(2, length), *x.shape), x.dtype), y)
     return jax.lax.fori_loop(0, barrier(jnp.int32(length)), add, (carry, stacks))
 
 
@@ -115,6 +121,10 @@ def _empty(shape: tuple[int, ...], dtype: Any) -> jax.Array:
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return jax.random.split(jax.random.key(0), shape)
     return jnp.zeros(shape, dtype)
+
+
+def _two_rows(x: jax.Array) -> jax.Array:
+    return x if len(x) > 1 else jnp.concatenate([x, x])
 
 
 def _trace(
@@ -262,13 +272,13 @@ def _loop(
         here.evaluate(equations)
         return None, here.read(asked)
 
-    return scan(compute, None, values.read(names), rounds)[1]
+    return _scan(compute, None, values.read(names), rounds)[1]
 
 
 def _all(x: jax.Array, is_own: bool, devices: _Devices) -> list[jax.Array]:
     """The parts of all shards, in order."""
     if is_own:
-        return list(jax.lax.all_gather(x, devices.axis_name, tiled=True))
+        return list(jax.lax.all_gather(x[: devices.local], devices.axis_name, tiled=True))
     return [x] * (devices.local * jax.lax.axis_size(devices.axis_name))
 
 
@@ -287,5 +297,5 @@ def _meet(
         total, axis = functools.reduce(jnp.add, x_V), params["scatter_dimension"]
         split = jnp.split(total, len(x_V), axis)
         split_V = jnp.stack(split if params["tiled"] else [x.squeeze(axis) for x in split])
-        return [jax.lax.dynamic_slice_in_dim(split_V, devices.first, devices.local)]
+        return [_two_rows(jax.lax.dynamic_slice_in_dim(split_V, devices.first, devices.local))]
     raise ValueError(f"shards meet in a {name}")
