@@ -2,18 +2,21 @@
 
     taskset -c 0 python -m experiments.bench_start [--out=FILE.json]
 
-Runs `python -m socialjepa_jax.train` twice, each time in a process and a workdir of its own: cold,
-where nothing is compiled, and warm, with what the first one left beside the workdir. Counted are
-seconds until the first step is reported: imports, tracing, compiling or loading, measuring the
-devices, the untrained encoders' evaluation and the step. Pictures are rendered before. The networks
-are those of `toys_ijepa_vits` (two ViT-S/16), on few and small pictures, so that what takes time is
-the start. Cost: two minutes of one core.
+Runs `python -m socialjepa_jax.train` in processes of their own: cold, where nothing is compiled;
+warm, in another workdir, with what the first one left beside its own; and restarted, the very same
+command once more after a signal. Counted are seconds until a step is reported: imports, tracing,
+compiling or loading, measuring the devices, the step; in a new workdir also drawing and evaluating
+the untrained encoders, in an old one restoring. Pictures are rendered before. The networks are
+those of `toys_ijepa_vits` (two ViT-S/16), on few and small pictures, so that what takes time is the
+start. Cost: two minutes of one core.
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,49 +51,63 @@ def get_config(size: str = "full") -> ml_collections.ConfigDict:
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Seconds from a command to its first reported step: of wall time, and of all cores."""
+    """Seconds from a command to its first reported step.
+
+    Attributes:
+        wall: until the step, of wall time.
+        cpu: until the end, of all cores.
+        compile: that tracing and compiling (or loading) the step took, as the program says.
+    """
 
     wall: float
     cpu: float
+    compile: float
 
 
-def first_step(size: str, workdir: pathlib.Path) -> Start:
-    """Starts a run of `get_config(size)`, ends it when its first step is reported.
+def first_step(size: str, workdir: pathlib.Path, end: signal.Signals = signal.SIGKILL) -> Start:
+    """Starts a run of `get_config(size)`, ends it by a signal when its first step is reported.
 
     Raises:
         RuntimeError: it ended by itself before that; with its last line.
     """
     command = [sys.executable, "-m", "socialjepa_jax.train"]
     command += [f"--config={__file__}:{size}", f"--workdir={workdir}"]
-    begin, last, wall = time.perf_counter(), "", None
+    begin, last, wall, compiling = time.perf_counter(), "", None, math.nan
     with subprocess.Popen(
         command, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as child:
         assert child.stderr is not None
         for last in child.stderr:
+            if found := re.match(r"Compiled in ([\d.]+) s", last):
+                compiling = float(found[1])
             if re.match(r"step \d+/", last):
                 wall = time.perf_counter() - begin
                 break
-        child.kill()
+        child.send_signal(end)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = status  # nothing is left to wait for
     if wall is None:
         raise RuntimeError(f"no step was done: {last.strip()}")
-    return Start(wall, used.ru_utime + used.ru_stime)
+    return Start(wall, used.ru_utime + used.ru_stime, compiling)
 
 
 def measure(size: str, folder: pathlib.Path) -> list[Result]:
-    """Starts cold, then warm, in an empty folder, and compares."""
+    """Starts cold, warm, and again, in an empty folder, and compares."""
     experiment = config_lib.from_config_dict(get_config(size).to_dict())
     experiment.data.load(loop.cache_folder(folder / "cold"))
     cold, warm = (first_step(size, folder / name) for name in ("cold", "warm"))
-    note = f"{warm.cpu:.1f} s of CPU time over {cold.cpu:.1f} s"
+    first_step(size, folder / "warm", end=signal.SIGTERM)  # which saves the step it is at
+    again = first_step(size, folder / "warm")
     return [
-        Result("cold start to the first step, s", cold.wall),
-        Result("warm start to the first step, s", warm.wall),
-        Result("warm / cold start, CPU time", warm.cpu / cold.cpu, _TARGET, False, note=note),
-        Result("warm / cold start, wall time", warm.wall / cold.wall, _TARGET, False),
+        _over("warm / cold start, the same workdir", again.wall, cold.wall),
+        _over("warm / cold start, another workdir", warm.wall, cold.wall),
+        _over("warm / cold compilation of the step", warm.compile, cold.compile),
+        _over("warm / cold start, CPU time, the same workdir", again.cpu, cold.cpu),
     ]
+
+
+def _over(name: str, warm: float, cold: float) -> Result:
+    return Result(name, warm / cold, _TARGET, False, note=f"{warm:.1f} s over {cold:.1f} s")
 
 
 def define_flags() -> None:

@@ -323,8 +323,13 @@ class Trainer:
             return mapped(*args)
 
         sharded.__name__ = one.__name__  # by which a trace tells programs from each other
-        options = exact.COMPILER_OPTIONS if self.exact_shards else None
-        return jax.jit(sharded, donate_argnums=(0,) if donate else (), compiler_options=options)
+        return jax.jit(
+            sharded,
+            donate_argnums=(0,) if donate else (),
+            # Else a fresh state may have others than a restored one, and be compiled for apart.
+            out_shardings=sharding.by_agent(self.mesh),
+            compiler_options=exact.COMPILER_OPTIONS if self.exact_shards else None,
+        )
 
 
 def encode_in_batches(

@@ -5,6 +5,7 @@ Shape key: A agents, N states, D latent dimensions.
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -340,3 +341,21 @@ def probe_accuracies(
         name: float(collaboration.accuracy(probe, y[test], labels[test]))
         for name, probe in probes.items()
     }
+
+
+def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.ndarray) -> None:
+    """Writes latents/agent_<k>.npz: latents beside the states' ids, labels and factors."""
+    folder = workdir / "latents"
+    folder.mkdir(exist_ok=True)
+    for k, latents_ND in enumerate(latents_AND):
+        np.savez(
+            folder / f"agent_{k}.npz",
+            latents=latents_ND.astype(np.float32),
+            state_ids=dataset.state_ids,
+            instance_ids=dataset.instance_ids,
+            labels=dataset.labels,
+            factors=dataset.factors,
+            factor_names=np.array(dataset.factor_names),
+            split_state=dataset.split_state,
+            split_instance=dataset.split_instance,
+        )

@@ -125,19 +125,20 @@ def _fit(
             opened.enter_context(contextlib.closing(batches))
             # A collective would wait for ever, and not say for whom.
             group.barrier("the first computation")
-            initial = trainer.init(hparams)
-            baseline = batches.encode(initial)
             run = _Training(
                 experiment, workdir, dataset, trainer, batches, hparams, interruption, checkpoints,
-                best, initial if restored is None else restored, baseline, profile, group,
+                best, trainer.init(hparams) if restored is None else restored, profile, group,
             )  # fmt: skip
-            del initial, restored
+            del restored
             latents = run.to_the_end()
         good = batches.good  # no file is read for the table
         dataset, latents = dataset.subset(good), latents[:, good]
         if group.is_first:
-            save_latents(workdir, dataset, latents)
+            evaluation.save_latents(workdir, dataset, latents)
         try:
+            baseline = run.baseline
+            if baseline is None:  # step 0 was in another process; its state is drawn again
+                baseline = batches.encode(trainer.init(hparams))
             same = sharding.put(same_init(make_hparams(experiment)), by_agent)
             again = batches.encode(trainer.init(same))
             untrained = evaluation.Untrained(baseline[:, good], again[:, good])
@@ -188,6 +189,7 @@ class _Training:
     Attributes:
         state: of the agents; whole whenever a method of this class is entered.
         step: updates done so far.
+        baseline: latents f32[A, N, D] of the untrained agents, if this process began with them.
     """
 
     def __init__(
@@ -202,7 +204,6 @@ class _Training:
         checkpoints: Checkpoints,
         best: Checkpoints,
         state: AgentState,
-        baseline: np.ndarray,
         profile: Window | None,
         group: Group,
     ) -> None:
@@ -210,7 +211,8 @@ class _Training:
         self._program: throughput.Program | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
-        self._interruption, self._baseline = interruption, baseline
+        self._interruption = interruption
+        self.baseline: np.ndarray | None = None
         self._checkpoints, self._best, self._group = checkpoints, best, group
         self._best_value = best.value_of_best(experiment.checkpoint.best_metric)
         self._manifest = {"config": config_lib.to_plain(experiment), "versions": versions()}
@@ -324,14 +326,15 @@ class _Training:
         self._skips.watch(total, in_a_row, self.step)
 
     def _evaluate(self, writer: Writer | Silent) -> np.ndarray:
-        latents = self._batches.encode(self.state) if self.step else self._baseline
-        good = self._batches.good
+        latents, good = self._batches.encode(self.state), self._batches.good
         monitors.refuse_non_finite(latents, self.step)
         measured = self._dataset.subset(good)
         scalars = evaluation.scalars(self._experiment, measured, latents[:, good])
         if self.step > self._first or not writer.holds(self.step, "eval"):
             writer.write(self.step, "eval", scalars)
-        if self.step:
+        if self.step == 0:
+            self.baseline = latents
+        else:
             self._keep_if_best(scalars)
             collapsed = monitors.collapsed_agents(scalars)
             if collapsed and self._experiment.monitors.on_collapse == "stop":
@@ -387,21 +390,3 @@ class _Training:
         writer.write(self.step, "train", scalars | self._batches.scalars(seconds) | speeds)
         losses = {f"loss[{k}]": scalars[f"agent_{k}/loss"] for k in range(num_agents)}
         writer.progress(self.step, losses, speeds)
-
-
-def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.ndarray) -> None:
-    """Writes latents/agent_<k>.npz: latents beside the states' ids, labels and factors."""
-    folder = workdir / "latents"
-    folder.mkdir(exist_ok=True)
-    for k, latents_ND in enumerate(latents_AND):
-        np.savez(
-            folder / f"agent_{k}.npz",
-            latents=latents_ND.astype(np.float32),
-            state_ids=dataset.state_ids,
-            instance_ids=dataset.instance_ids,
-            labels=dataset.labels,
-            factors=dataset.factors,
-            factor_names=np.array(dataset.factor_names),
-            split_state=dataset.split_state,
-            split_instance=dataset.split_instance,
-        )

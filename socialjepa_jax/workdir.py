@@ -68,7 +68,7 @@ def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, s
     """
     _probe(workdir)
     path, holds = workdir / "config.json", workdir / "checkpoints"
-    plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
+    plain = _as_json(experiment)
     if holds.exists() and not holds.is_dir():
         raise InputError(f"--workdir={workdir}: checkpoints is a file")
     if _holds_checkpoints(holds):
@@ -78,6 +78,10 @@ def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, s
         _refuse_foreign_folders(folder)
     write_json(path, plain)
     write_json(workdir / "environment.json", versions)
+
+
+def _as_json(experiment: Experiment) -> Any:
+    return json.loads(json.dumps(config_lib.to_plain(experiment)))
 
 
 def _probe(workdir: pathlib.Path) -> None:
@@ -108,6 +112,8 @@ def _refuse_another_run(path: pathlib.Path, plain: dict[str, Any]) -> None:
         old = json.loads(path.read_bytes())
     except ValueError:
         raise InputError(f"{path} is not a run's configuration; use another workdir") from None
+    with contextlib.suppress(InputError):  # settings that are newer than the run get their defaults
+        old = _as_json(config_lib.from_config_dict(old))
     changed = config_lib.differences(old, plain)
     if changed:
         raise InputError(

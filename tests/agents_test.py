@@ -154,6 +154,16 @@ def test_any_mesh_gives_the_same_run(straight, devices):
     chex.assert_trees_all_close(many.params, one.params, atol=1e-6, rtol=0)
 
 
+def test_a_state_is_sharded_as_a_restored_one(trainer):
+    """Otherwise the first restart of a run would compile its step anew."""
+    data = agent_data.place(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    fresh = trainer.init(hparams())
+    specs = {leaf.sharding.spec for leaf in jax.tree.leaves(fresh)}
+    state, _ = trainer.step(fresh, data, hparams())
+    specs |= {leaf.sharding.spec for leaf in jax.tree.leaves(state)}
+    assert specs == {sharding.by_agent(trainer.mesh).spec}
+
+
 def test_exact_sums_give_the_same_bits_on_any_mesh(straight):
     one, losses_one, _ = run(make(exact_shards=4))
     for devices, steps_per_call in ((2, 4), (8, 1)):  # agents side by side; each over four devices

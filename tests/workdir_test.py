@@ -120,6 +120,17 @@ def test_what_may_change_and_what_may_not(tmp_path, experiment):
     assert json.loads((tmp_path / "config.json").read_text())["seed"] == experiment.seed
 
 
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path, experiment):
+    _prepare(tmp_path, experiment)
+    _checkpoint(tmp_path, 25)
+    record = json.loads((tmp_path / "config.json").read_text())
+    del record["run"]["exact_shards"]
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"config\.run\.exact_shards: 0 -> 8"):
+        _prepare(tmp_path, _with_run(experiment, exact_shards=8))
+    _prepare(tmp_path, experiment)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"name": 3}', "\x00\xff"])
 def test_a_damaged_record_is_refused(tmp_path, experiment, text):
     _checkpoint(tmp_path, 25)
