@@ -326,7 +326,8 @@ class Trainer:
         return jax.jit(
             sharded,
             donate_argnums=(0,) if donate else (),
-            # Else a fresh state may have others than a restored one, and be compiled for apart.
+            # Else a state that was drawn, stepped or restored may have its own, and the step be
+            # compiled for each.
             out_shardings=sharding.by_agent(self.mesh),
             compiler_options=exact.COMPILER_OPTIONS if self.exact_shards else None,
         )

@@ -162,6 +162,9 @@ def test_a_state_is_sharded_as_a_restored_one(trainer):
     state, _ = trainer.step(fresh, data, hparams())
     specs |= {leaf.sharding.spec for leaf in jax.tree.leaves(state)}
     assert specs == {sharding.by_agent(trainer.mesh).spec}
+    compiled = trainer.step._cache_size()
+    trainer.step(state, data, hparams())
+    assert trainer.step._cache_size() == compiled
 
 
 def test_exact_sums_give_the_same_bits_on_any_mesh(straight):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from experiments import reliability_data as data
-from socialjepa_jax import batches, loop, report, validate
+from socialjepa_jax import batches, loop, report, sharding, validate
 from socialjepa_jax.data.files import Files
 from socialjepa_jax.interruption import Stopped
 
@@ -35,7 +35,8 @@ def train(experiment, workdir, first=0, state=None, calls=CALLS):
     """Losses of some calls, the last state and its latents."""
     trainer = make_trainer(experiment.data.path)
     hparams, dataset = loop.make_hparams(experiment), experiment.data.load(workdir)
-    state = trainer.init(hparams) if state is None else state
+    by_agent = sharding.by_agent(trainer.mesh)
+    state = trainer.init(hparams) if state is None else sharding.put(state, by_agent)
     losses = []
     opened = loop.open_batches(experiment, dataset, trainer, workdir, workdir / "cache")
     with contextlib.closing(opened) as source:
@@ -65,7 +66,7 @@ def test_a_stream_is_the_same_run_on_many_devices(folder, resident, tmp_path):
     before = cached.read_bytes()
     # Going on elsewhere is asking for a later step; another number of steps a call, too.
     half = train(data.experiment(folder, workers=0), tmp_path, calls=5)[1]
-    rest = train(data.experiment(folder, workers=0), tmp_path, 5, jax.device_put(half), CALLS - 5)
+    rest = train(data.experiment(folder, workers=0), tmp_path, 5, half, CALLS - 5)
     np.testing.assert_array_equal(rest[0], resident[0][5:])
     chex.assert_trees_all_equal(rest[1], resident[1])
     assert cached.read_bytes() == before
@@ -80,7 +81,7 @@ def test_batches_are_passed_over_as_of_resident_data(folder, resident, tmp_path)
             passed_over=np.array([6, 0], np.int32),
         )
         experiment = data.experiment(folder, read=read, workers=0)
-        found.append(train(experiment, tmp_path, 2, jax.device_put(state), 3)[0])
+        found.append(train(experiment, tmp_path, 2, state, 3)[0])
     np.testing.assert_array_equal(found[0], found[1])
     assert (found[0][:, 0] != resident[0][2:5, 0]).all()
 
