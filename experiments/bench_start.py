@@ -83,7 +83,7 @@ def first_step(size: str, workdir: pathlib.Path, end: signal.Signals = signal.SI
             if re.match(r"step \d+/", last):
                 wall = time.perf_counter() - begin
                 break
-        child.send_signal(end)
+        os.kill(child.pid, end)  # `send_signal` would take the status of a child that has ended
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = status  # nothing is left to wait for
     if wall is None:
@@ -97,6 +97,8 @@ def measure(size: str, folder: pathlib.Path) -> list[Result]:
     experiment.data.load(loop.cache_folder(folder / "cold"))
     cold, warm = (first_step(size, folder / name) for name in ("cold", "warm"))
     first_step(size, folder / "warm", end=signal.SIGTERM)  # which saves the step it is at
+    if not any((folder / "warm" / "checkpoints").glob("[0-9]*")):
+        raise RuntimeError("nothing was saved to start again from")
     again = first_step(size, folder / "warm")
     return [
         _over("warm / cold start, the same workdir", again.wall, cold.wall),

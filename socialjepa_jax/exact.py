@@ -57,7 +57,7 @@ def over_shards(
     def lifted(shared: PyTree, parts_L: PyTree) -> PyTree:
         part = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), parts_L)
         with extend_axis_env_nd([(axis_name, shards)]):
-            program, form = _trace(function, shared, part)
+            program, form = _trace(function, shared, part, axis_name)
         local = shards // jax.lax.axis_size(axis_name)
         devices = _Devices(axis_name, local, jax.lax.axis_index(axis_name) * local)
         index_L = devices.first + jnp.arange(local)
@@ -128,29 +128,33 @@ def _two_rows(x: jax.Array) -> jax.Array:
 
 
 def _trace(
-    function: Callable[[PyTree, PyTree], PyTree], shared: PyTree, part: PyTree
+    function: Callable[[PyTree, PyTree], PyTree], shared: PyTree, part: PyTree, axis_name: str
 ) -> tuple[jex.ClosedJaxpr, Any]:
     """The program of the leaves of (shared, a shard's index, its part), and its result's form."""
     nested, out = jax.make_jaxpr(function, return_shape=True)(shared, part)
-    flat = jax.make_jaxpr(lambda s, index, p: _inline(nested, [*s, *p], index))
+    flat = jax.make_jaxpr(lambda s, index, p: _inline(nested, [*s, *p], index, axis_name))
     index = jax.ShapeDtypeStruct((), jnp.int32)
     program = flat(jax.tree.leaves(shared), index, jax.tree.leaves(part))
     return program, jax.tree.structure(out)
 
 
-def _inline(program: jex.ClosedJaxpr, arguments: Sequence[Any], index: Any) -> list[Any]:
+def _inline(
+    program: jex.ClosedJaxpr, arguments: Sequence[Any], index: Any, axis_name: str
+) -> list[Any]:
     """Evaluates a program so that its collectives are on top, on the shard with this index."""
     values = _Values.of(program, arguments)
     for equation in program.jaxpr.eqns:
         inputs, inner = values.read(equation.invars), list(_inner(equation))
+        if not inner and _is_about_shards(equation):
+            _check_axis(equation, axis_name)
         if equation.primitive.name == "axis_index":
             results = [index]
         elif not inner or not _is_about_shards(equation):
             results = _bind(equation, inputs)
         elif len(inner) == 1 and equation.primitive.name != "scan":
-            results = _inline(inner[0], inputs, index)
+            results = _inline(inner[0], inputs, index, axis_name)
         else:
-            raise ValueError(f"shards meet inside a {equation.primitive.name}")
+            raise ValueError(f"shards meet, or know which they are, in a {equation.primitive.name}")
         values.update(zip(equation.outvars, results))
     return values.read(program.jaxpr.outvars)
 
@@ -168,6 +172,14 @@ def _inner(equation: jex.JaxprEqn) -> Iterator[jex.ClosedJaxpr]:
 def _is_about_shards(equation: jex.JaxprEqn) -> bool:
     named = any(hasattr(effect, "name") for effect in equation.effects)  # an axis is used inside
     return named or "axis_name" in equation.params
+
+
+def _check_axis(equation: jex.JaxprEqn, axis_name: str) -> None:
+    params = equation.params
+    axes = params.get("axes", params.get("axis_name"))
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    if axes != (axis_name,) or params.get("axis_index_groups") is not None:
+        raise ValueError(f"a {equation.primitive.name} is over more or less than {axis_name!r}")
 
 
 def _bind(equation: jex.JaxprEqn, inputs: Sequence[Any]) -> list[Any]:

@@ -131,7 +131,7 @@ def _fit(
             )  # fmt: skip
             del restored
             latents = run.to_the_end()
-        good = batches.good  # no file is read for the table
+        good = batches.good.copy()  # what breaks from now on is still in the table
         dataset, latents = dataset.subset(good), latents[:, good]
         if group.is_first:
             evaluation.save_latents(workdir, dataset, latents)

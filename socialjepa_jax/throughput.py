@@ -81,11 +81,11 @@ class Stopwatch:
         return steps, max(seconds, 1e-9)
 
 
-def accessed_bytes(objective: Any, compiled: Compiled) -> float:
-    """That XLA counts a step to read and write; NaN where a ViT's layers are one loop, whose body
-    it counts once."""
-    scanned = any(vit.scan_layers for vit in vits(objective))
-    return math.nan if scanned else compiled.accessed_bytes
+def accessed_bytes(objective: Any, compiled: Compiled, exact_shards: int = 0) -> float:
+    """That XLA counts a step to read and write; NaN where a ViT's layers or the batch's shards are
+    one loop, whose body it counts once."""
+    looped = exact_shards or any(vit.scan_layers for vit in vits(objective))
+    return math.nan if looped else compiled.accessed_bytes
 
 
 def _rounded(value: float) -> float:
@@ -122,7 +122,7 @@ def prepare(
         compiled,
         found,
         _flops_per_image(trainer, arguments[1].images.shape[-3:]),
-        accessed_bytes(trainer.objective, compiled) / images,
+        accessed_bytes(trainer.objective, compiled, trainer.exact_shards) / images,
     )
     if workdir is not None:
         _write(program, workdir / "performance.json")
