@@ -166,6 +166,12 @@ class Layout:
     devices: int = 1
     patience: float = 60.0
 
+    def place(self, index: int, port: int) -> Place | None:
+        """Of one of the processes; None where it is alone."""
+        if self.processes == 1:
+            return None
+        return Place(f"127.0.0.1:{port}", self.processes, index)
+
 
 @dataclass(frozen=True)
 class Children:
@@ -199,13 +205,10 @@ class Children:
         faults: Mapping[int, Fault] | None = None,
     ) -> list[BaseProcess]:
         """Starts all processes of a run; `faults` are of some of them, by index."""
-        coordinator = f"127.0.0.1:{free_port()}"
-        children = []
+        port, children = free_port(), []
         for index in range(layout.processes):
-            several = layout.processes > 1
-            place = Place(coordinator, layout.processes, index) if several else None
             fault = (faults or {}).get(index, Fault())
-            arguments = (what, workdir, self.cache, fault, place, layout)
+            arguments = (what, workdir, self.cache, fault, layout.place(index, port), layout)
             process = self._context.Process(target=child, args=arguments, daemon=self.daemon)
             children.append(process)
             process.start()

@@ -19,7 +19,6 @@ from experiments.reliability_checks import Lab, Seen
 from experiments.reliability_groups import ONE_BY_FOUR, STEPS, TWO_BY_TWO
 from experiments.reliability_runs import Fault, Layout
 from socialjepa_jax.config import Experiment
-from socialjepa_jax.processes import Place
 
 FOUR_BY_ONE = Layout(4, 1)
 FEW = ((ONE_BY_FOUR, 1), (TWO_BY_TWO, 0), (FOUR_BY_ONE, 0))  # `signalled` has two workers
@@ -41,8 +40,7 @@ def run_one(told: str) -> None:
     """One process of a run whose processes have workers: the whole of what `start_group` starts."""
     said = json.loads(told)
     lab, layout, index = Lab(pathlib.Path(said["lab"])), Layout(**said["layout"]), said["index"]
-    several = layout.processes > 1
-    place = Place(f"127.0.0.1:{said['port']}", layout.processes, index) if several else None
+    place = layout.place(index, said["port"])
     what, workdir = experiment(lab, workers=said["workers"]), pathlib.Path(said["workdir"])
     runs.child(what, workdir, lab.folder / "xla", Fault(**said["fault"]), place, layout)
 
@@ -99,24 +97,16 @@ def equal_batches(what: Experiment, workdir: pathlib.Path) -> int:
     return equal
 
 
-def resident(lab: Lab) -> pathlib.Path:
-    """Workdir of the run on the same pictures as resident data, in one process."""
-    workdir = lab.folder / "one_by_four"
-    if not workdir.exists():
-        codes = lab.children.finish_group(groups.small(lab), workdir, ONE_BY_FOUR)
-        assert codes == [0], (codes, (workdir / "stderr.txt").read_text())
-    return workdir
-
-
 def one_way(lab: Lab, layout: Layout, workers: int) -> tuple[bool, float]:
-    """Runs a layout: whether its batches are right, and how far its end is from `resident`'s."""
+    """Runs a layout: whether its batches are right, and how far its end is from resident data's."""
     what, workdir = experiment(lab, workers=workers), _workdir(lab, layout, workers)
     records = {index: Fault(records=True) for index in range(layout.processes)}
     if any(finish(lab, workdir, layout, workers, records)):
         return False, np.inf
     same = equal_batches(what, workdir) == STEPS // what.run.steps_per_call
-    ours, theirs = runs.losses(workdir), runs.losses(resident(lab))
-    worst = groups.difference(what, resident(lab), workdir)
+    resident = groups.one_by_four(lab)
+    ours, theirs = runs.losses(workdir), runs.losses(resident)
+    worst = groups.difference(what, resident, workdir)
     for step, values in ours.items():  # not of every step, since a call does several
         worst = max(worst, *np.abs(np.subtract(values, theirs[step]) / values))
     return same and bool(ours), float(worst)
@@ -166,7 +156,7 @@ def killed(lab: Lab) -> Seen:
     seconds = time.monotonic() - start
     alive, left = data.alive_after(3, workers), data.segments() - before
     rest = lab.children.finish_group(what, workdir, ONE_BY_FOUR)
-    worst = groups.difference(what, resident(lab), workdir)
+    worst = groups.difference(what, groups.one_by_four(lab), workdir)
     seen = f"kill: exit {codes} after {seconds:.1f} s, {alive} of {len(workers)} workers alive, "
     seen += f"{len(left)} segments left, then {rest}, difference {worst:.1e}"
     gone = not alive and not left and len(workers) >= 8

@@ -153,9 +153,7 @@ class Trainer:
             at = state.step - data.first
             return data.rows[at], data.images[at]
         rows = batch_rows(agent_key(seed, _ORDER), state.step, data.rows.shape[0], self.batch_size)
-        local = self.batch_size // jax.lax.axis_size(sharding.DATA)
-        start = jax.lax.axis_index(sharding.DATA) * local
-        rows = data.rows[jax.lax.dynamic_slice_in_dim(rows, start, local)]
+        rows = data.rows[sharding.own_rows(rows)]
         return rows, data.images[rows]
 
     def _step_keys(self, step: jax.Array, seed: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -75,6 +75,17 @@ def by_batch(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, STEPS)
 
 
+def own_rows(tree: PyTree) -> PyTree:
+    """This shard's part of arrays [B, ...] of the global batch, inside `shard_map`."""
+    shards, index = jax.lax.axis_size(DATA), jax.lax.axis_index(DATA)
+
+    def cut(x: jax.Array) -> jax.Array:
+        local = len(x) // shards
+        return jax.lax.dynamic_slice_in_dim(x, index * local, local)
+
+    return jax.tree.map(cut, tree)
+
+
 def local_block(sharding: NamedSharding, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The part of a global array that this process holds: (first, end) along each axis."""
     held = sharding.addressable_devices_indices_map(tuple(shape)).values()

@@ -81,10 +81,7 @@ class WorldTrainer(Trainer):
     def _batch(self, state: AgentState, data: Any, seed: jax.Array) -> dict[str, jax.Array]:
         """This shard's part of the pairs of one agent at this step."""
         key = jax.random.fold_in(agent_key(seed, _WORLD), state.step)
-        batch = self.world.batch(data, key, self.batch_size)
-        local = self.batch_size // jax.lax.axis_size(sharding.DATA)
-        start = jax.lax.axis_index(sharding.DATA) * local
-        return jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, start, local), batch)
+        return sharding.own_rows(self.world.batch(data, key, self.batch_size))
 
 
 def make_trainer(
