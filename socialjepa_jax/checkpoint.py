@@ -324,7 +324,10 @@ def _checkpointer() -> ocp.Checkpointer:
         (np.ndarray, _WholeReads()),
         (jax.Array, ocp.type_handlers.ArrayHandler()),  # missed with a warning, never used
     )
-    state = ocp.PyTreeCheckpointHandler(multiprocessing_options=alone, type_handler_registry=types)
+    # Compressing random digits takes a third of a save's and a restore's time for 7 % of the space.
+    state = ocp.PyTreeCheckpointHandler(
+        use_compression=False, multiprocessing_options=alone, type_handler_registry=types
+    )
     manifest = ocp.JsonCheckpointHandler(multiprocessing_options=alone)
     handlers.add("state", ocp.args.PyTreeSave, state)
     handlers.add("state", ocp.args.PyTreeRestore, state)

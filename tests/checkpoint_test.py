@@ -7,6 +7,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from socialjepa_jax.checkpoint import Checkpoints, NotSaved, digests
@@ -215,6 +216,25 @@ def test_what_is_saved_is_the_state_at_the_call(tmp_path):
         state = {"x": step(state["x"])}
         restored = checkpoints.restore({"x": jax.ShapeDtypeStruct((1 << 20,), jnp.float32)})
         assert (np.asarray(restored["x"]) == 3.0).all()
+
+
+def test_arrays_are_stored_as_they_are_and_compressed_ones_are_read(tmp_path, monkeypatch):
+    """Random digits do not shrink; a checkpoint of an older version may be compressed."""
+    state, handler = {"x": jnp.zeros((1 << 18,))}, ocp.PyTreeCheckpointHandler
+    sizes = []
+    for compressed in (False, True):
+        folder = tmp_path / str(compressed)
+        with monkeypatch.context() as patch:
+            if compressed:
+                older = lambda **kwargs: handler(**{**kwargs, "use_compression": True})  # noqa: E731
+                patch.setattr(ocp, "PyTreeCheckpointHandler", older)
+            with Checkpoints(folder, keep=1) as checkpoints:
+                checkpoints.save(1, state, {})
+        sizes.append(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+        with Checkpoints(folder, keep=1) as checkpoints:
+            restored = checkpoints.restore({"x": jax.ShapeDtypeStruct((1 << 18,), jnp.float32)})
+        assert digests(restored) == digests(state)
+    assert sizes[0] > 4 * (1 << 18) > 10 * sizes[1]
 
 
 def test_the_manifest_is_sealed(tmp_path):
