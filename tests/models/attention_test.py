@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+from jax._src.cudnn import fused_attention_stablehlo as cudnn  # whose checks ask for a GPU
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
@@ -92,3 +93,47 @@ def test_the_pallas_kernel_is_attention(tokens):
     expected = np.einsum("bhts,bshk->bthk", scipy.special.softmax(scores, axis=-1), np.float64(v))
     np.testing.assert_allclose(out, expected, atol=2e-5)
     assert jnp.isfinite(out).all()
+
+
+@pytest.mark.parametrize("tokens", [36, 37])
+def test_what_is_added_for_cudnn_is_seen_by_no_token(tokens, monkeypatch):
+    """With the same call by matrix products in its place: equal outputs and gradients."""
+    plain = jax.nn.dot_product_attention
+    seen = []
+
+    def without_a_gpu(query, *others, implementation, **lengths):
+        assert implementation == "cudnn"
+        seen.append(query.shape[1])
+        return plain(query, *others, implementation="xla", **lengths)
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", without_a_gpu)
+    keys = jax.random.split(jax.random.key(0), 4)
+    *qkv, weight = (jax.random.normal(key, (2, tokens, 2, 16)) for key in keys)
+
+    def loss(attend):
+        return lambda qkv: jnp.vdot(attend(*qkv), weight)
+
+    found = jax.value_and_grad(loss(lambda *qkv: attention.kernel("cudnn", *qkv)))(qkv)
+    expected = jax.value_and_grad(loss(plain))(qkv)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected)
+    assert seen == [36 if tokens == 36 else 38]
+
+
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")
+@pytest.mark.parametrize("choice", ["cudnn", "pallas"])
+@pytest.mark.parametrize("tokens", [37, 79, 197])
+def test_kernels_and_their_gradients_are_lowered_for_gpus(choice, tokens, monkeypatch):
+    """What jax itself refuses for a GPU shows without one; so it refused odd numbers of tokens."""
+    monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)
+    monkeypatch.setattr(cudnn, "check_compute_capability", lambda _: True)
+    monkeypatch.setattr(cudnn, "is_cuda_compute_capability_equal", lambda _: False)
+    x = jax.ShapeDtypeStruct((2, tokens, 6, 64), jnp.bfloat16)
+
+    def total(*qkv):
+        return attention.kernel(choice, *qkv).astype(jnp.float32).sum()
+
+    device = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", None, "gpu")
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device)):
+        traced = jax.jit(jax.grad(total, argnums=(0, 1, 2))).trace(x, x, x)
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("fmhaSoftmaxBackward" if choice == "cudnn" else "triton") >= 1
