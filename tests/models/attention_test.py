@@ -127,10 +127,11 @@ def test_kernels_and_their_gradients_are_lowered_for_gpus(choice, tokens, monkey
     monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(cudnn, "check_compute_capability", lambda _: True)
     monkeypatch.setattr(cudnn, "is_cuda_compute_capability_equal", lambda _: False)
-    x = jax.ShapeDtypeStruct((2, tokens, 6, 64), jnp.bfloat16)
+    x = jax.ShapeDtypeStruct((3, 2, tokens, 6, 64), jnp.bfloat16)  # of three agents
 
     def total(*qkv):
-        return attention.kernel(choice, *qkv).astype(jnp.float32).sum()
+        over_agents = jax.vmap(lambda *qkv: attention.kernel(choice, *qkv))
+        return over_agents(*qkv).astype(jnp.float32).sum()
 
     device = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", None, "gpu")
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device)):
