@@ -77,12 +77,13 @@ def kernel(
 
 
 def _cudnn(q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array) -> jax.Array:
-    B, T = q_BTHK.shape[:2]
+    T = q_BTHK.shape[1]
     if T % 2 == 0:
         return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, implementation="cudnn")
     # jax refuses the gradient for odd numbers of tokens (0.10 to 0.12 take every call for one with
     # a bias), so one more is added that nobody sees.
-    lengths_B = jnp.full(B, T, jnp.int32)
+    # Under vmap jax 0.10 needs lengths that are mapped as the rest is, which no constant would be.
+    lengths_B = jnp.where(q_BTHK[:, 0, 0, 0] == 0, T, T).astype(jnp.int32)
     out = jax.nn.dot_product_attention(
         *(_pad_tokens(x, 1) for x in (q_BTHK, k_BTHK, v_BTHK)),
         query_seq_lengths=lengths_B,
