@@ -214,6 +214,7 @@ class Stream:
     def _go_to(self, call: int, passed_over: np.ndarray) -> None:
         if self._calls is not None:
             self._calls.close()
+        self._watch.begin()  # earlier waits were of steps that are to be done again
         place = sharding.by_batch(self._trainer.mesh)
         shape = len(self._cameras), self._steps, self._trainer.batch_size
         block = sharding.local_block(place, shape)
@@ -318,9 +319,10 @@ class _Watch:
     """Times the waits of devices for data."""
 
     def __init__(self) -> None:
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Forgets what was."""
         self._waited = self._reading = 0.0
 
     def take(self, feed: Feed, state: AgentState, check: Callable[[], None]) -> Element:
@@ -338,5 +340,5 @@ class _Watch:
         that would be enough."""
         share, busy = min(1.0, self._waited / passed), max(passed - self._waited, 1e-9)
         cores = max(1, math.ceil(self._reading / busy))
-        self._begin()
+        self.begin()
         return share, cores

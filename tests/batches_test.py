@@ -6,6 +6,7 @@ import functools
 import json
 import pathlib
 import time
+import types
 
 import chex
 import jax
@@ -160,6 +161,27 @@ def test_the_wait_is_measured_and_cores_are_counted():
     assert 0.6 < share < 0.8  # 0.3 of 0.4 s
     assert 7 <= cores <= 10  # 1 s of reading in 0.1 s of computing
     assert watch.report(1.0)[0] < 0.1
+
+
+def test_going_elsewhere_leaves_earlier_waits_behind(folder, tmp_path, monkeypatch):
+    """As a run that rolls back does, whose stopwatch begins anew."""
+    clock = [0.0]
+    monkeypatch.setattr(batches, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    take = batches.Feed.take
+
+    def slow(feed, check):
+        clock[0] += 10.0
+        return take(feed, check)
+
+    experiment, state = data.experiment(folder, workers=0), types.SimpleNamespace()
+    trainer, dataset = make_trainer(str(folder)), experiment.data.load(tmp_path)
+    state.step = state.passed_over = np.zeros(2, np.int32)
+    opened = batches.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
+    with contextlib.closing(opened) as source:
+        monkeypatch.setattr(batches.Feed, "take", slow)
+        for call in (0, 1, 2, 0, 1):  # three calls fail
+            source.at(call * STEPS_PER_CALL, state)
+        assert source.scalars(80.0)["data_wait"] == 0.25
 
 
 @pytest.mark.nightly
