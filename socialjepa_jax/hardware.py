@@ -38,17 +38,36 @@ class Hardware:
     copy_bytes: float
 
     def describe(self) -> str:
-        """One line: name, count and both measurements."""
-        return (
-            f"{self.devices} x {self.name}: {self.matmul_flops / 1e12:.3g} TFLOP/s in {self.dtype} "
-            f"products, {self.copy_bytes / 1e9:.3g} GB/s in copies (each, measured)"
+        """One line: name, count and what was measured; what was not is said to be so."""
+        figures = (
+            (self.matmul_flops / 1e12, "TFLOP/s", f"{self.dtype} products"),
+            (self.copy_bytes / 1e9, "GB/s", "copies"),
         )
+        known = [
+            f"{rate:.4g} {unit} in {what}" for rate, unit, what in figures if not math.isnan(rate)
+        ]
+        unknown = [what for rate, _, what in figures if math.isnan(rate)]
+        parts = [f"{', '.join(known)} (each, measured)"] if known else []
+        if unknown:
+            parts.append(f"{' and '.join(unknown)} not measured, as memory was full")
+        return f"{self.devices} x {self.name}: {'; '.join(parts)}"
+
+
+def from_json(found: Mapping[str, Any]) -> Hardware:
+    """The devices that JSON describes, where a measurement that failed is null.
+
+    Raises:
+        KeyError, TypeError: it describes something else.
+    """
+    measurements = ("matmul_flops", "copy_bytes")
+    numbers = {name: math.nan if found[name] is None else found[name] for name in measurements}
+    return Hardware(**{**found, **numbers})
 
 
 # How a speed is measured (`throughput.Program.scalars`), and how it is read.
 SPEEDS = {
     "images_per_s": "{:.0f} images/s",
-    "tflops_per_s": "{:.3g} TFLOP/s",
+    "tflops_per_s": "{:.4g} TFLOP/s",
     "mfu": "{:.0%} of the matmul peak",
     "bandwidth_share": "{:.0%} of the bandwidth",
 }

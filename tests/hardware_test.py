@@ -1,10 +1,15 @@
+import dataclasses
+import json
 import math
 import time
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from socialjepa_jax import hardware
+from socialjepa_jax.hardware import Hardware
+from socialjepa_jax.json_files import write_json
 
 
 def test_the_device_is_named_and_measured_once():
@@ -59,4 +64,27 @@ def test_full_memory_is_said_and_costs_a_figure_alone(monkeypatch, caplog):
     found = hardware.measured.__wrapped__()
     assert found.matmul_flops == 1e12 and math.isnan(found.copy_bytes)
     assert "Too little memory is left to measure copy_bytes" in caplog.text
-    assert "nan GB/s" in found.describe()
+    assert found.describe() == (
+        "1 x cpu: 1 TFLOP/s in float32 products (each, measured); copies not measured, as memory "
+        "was full"
+    )
+
+
+def test_the_line_of_fast_devices_has_no_powers_of_ten_and_no_nan():
+    fast = Hardware("H100", "gpu", 8, "bfloat16", 791.26e12, 2712.4e9)
+    assert fast.describe() == (
+        "8 x H100: 791.3 TFLOP/s in bfloat16 products, 2712 GB/s in copies (each, measured)"
+    )
+    nothing = dataclasses.replace(fast, matmul_flops=math.nan, copy_bytes=math.nan)
+    assert nothing.describe() == (
+        "8 x H100: bfloat16 products and copies not measured, as memory was full"
+    )
+    assert hardware.shown({"tflops_per_s": 2345.6}) == "2346 TFLOP/s"
+
+
+def test_what_is_written_comes_back(tmp_path):
+    for copies in (3e12, math.nan):
+        found = Hardware("H100", "gpu", 8, "bfloat16", 8e14, copies)
+        write_json(tmp_path / "x.json", dataclasses.asdict(found))
+        again = hardware.from_json(json.loads((tmp_path / "x.json").read_text()))
+        np.testing.assert_equal(dataclasses.asdict(again), dataclasses.asdict(found))

@@ -51,6 +51,7 @@ th[scope=row], th:first-child { text-align: left; font-weight: 400; white-space:
 th small, td small { display: block; line-height: 1.3; font-weight: 400; }
 tr.headline > * { background: var(--strong); } tr.headline > th { font-weight: 600; }
 tr.paper > * { color: var(--dim); font-style: italic; }
+tr.text > td { text-align: left; white-space: normal; }
 td strong { color: var(--good); }
 .ok { color: var(--good); font-weight: 600; } .warning { color: var(--bad); font-weight: 600; }
 .missing { background: var(--card); border-left: 3px solid var(--dim); padding: .5rem .8rem; }

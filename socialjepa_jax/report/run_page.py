@@ -10,7 +10,6 @@ import numpy as np
 
 from socialjepa_jax import hardware
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.hardware import Hardware
 from socialjepa_jax.report import (
     html,
     paper,
@@ -168,7 +167,7 @@ def speed(run: RunData) -> dict[str, str]:
     if isinstance(per_image, int | float):
         found["model FLOPs"] = f"{per_image / 1e9:.3g} GFLOP a picture and update"
     try:
-        found["measured hardware"] = Hardware(**run.performance["hardware"]).describe()
+        found["measured hardware"] = hardware.from_json(run.performance["hardware"]).describe()
     except (KeyError, TypeError, ValueError):  # no such file, or another's
         pass
     return found
@@ -178,8 +177,8 @@ def environment(run: RunData) -> html.Html:
     """Versions and hardware, and the configuration folded away."""
     if not run.config:
         return html.missing("The workdir has no config.json.")
-    rows = [Row(name, {"version": str(text)}) for name, text in sorted(run.versions.items())]
-    rows += [Row(name, {"version": text}) for name, text in speed(run).items()]
-    grid = tables.to_html(Table((Column("version", "version"),), rows)) if rows else ""
+    found = [*sorted(run.versions.items()), *speed(run).items()]
+    rows = [Row(name, {"is": str(text)}, kind="text") for name, text in found]
+    grid = tables.to_html(Table((Column("is", ""),), rows)) if rows else ""
     config = json.dumps(run.config, indent=2, ensure_ascii=False)
     return html.join(grid, html.folded("Configuration", html.tag("pre", config)))

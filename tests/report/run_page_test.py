@@ -184,3 +184,18 @@ def test_control_levels_and_curves(run):
 def test_reading_twice_gives_the_same_run(finished_run):
     first, second = (run_data.read_run(finished_run) for _ in range(2))
     assert first.scores == second.scores and first.evals == second.evals
+
+
+def test_hardware_that_was_measured_in_part_is_shown_and_another_files_is_not(run):
+    known = {"name": "H100", "platform": "gpu", "devices": 8, "dtype": "bfloat16"}
+    known |= {"matmul_flops": 8e14, "copy_bytes": None}
+    shown = run_page.environment(dataclasses.replace(run, performance={"hardware": known}))
+    row = r'<tr class="text"><th [^>]*>measured hardware</th><td>([^<]*)</td>'  # may wrap
+    assert re.findall(row, shown) == [
+        "8 x H100: 800 TFLOP/s in bfloat16 products (each, measured); copies not measured, as "
+        "memory was full"
+    ]
+    for other in (None, [], "H100", {}, {"name": "H100"}, known | {"x": 1},
+                  known | {"matmul_flops": "fast"}):  # fmt: skip
+        speeds = run_page.speed(dataclasses.replace(run, performance={"hardware": other}))
+        assert "measured hardware" not in speeds
