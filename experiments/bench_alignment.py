@@ -19,17 +19,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags
+from absl import flags
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sklearn.neighbors import NearestNeighbors
 
-from socialjepa_jax import alignment
+from socialjepa_jax import alignment, launch, validate
 from socialjepa_jax.alignment import similarity
 
-_SMALL = flags.DEFINE_bool("small", False, "4,000 pairs, 64 features, 1,000 test rows.")
-_LARGE = flags.DEFINE_integer("large", 20000, "Test rows of the floor and memory; 0 skips them.")
-_REPEATS = flags.DEFINE_integer("repeats", 3, "Runs of either side, of which the best counts.")
 KS = (1, 5, 10, 20, 50)
 
 
@@ -70,7 +67,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:
     """What `run` returns, and the CPU-seconds of its best run."""
     seconds = []
-    for _ in range(_REPEATS.value):
+    for _ in range(flags.FLAGS.repeats):
         start = time.process_time()
         value = run()
         seconds.append(time.process_time() - start)
@@ -168,20 +165,30 @@ def _whole_protocol(n_train: int, n_test: int, dim: int) -> None:
     alignment.evaluate(linear_map, *make_pairs(n_test, dim, 1), neighbors=KS)
 
 
-def main(argv: list[str]) -> None:
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_bool("small", False, "4,000 pairs, 64 features, 1,000 test rows.")
+    flags.DEFINE_integer("large", 20000, "Test rows of the floor and memory; 0 skips them.")
+    flags.DEFINE_integer("repeats", 3, "Runs of either side, of which the best counts.")
+
+
+def main() -> None:
     """Prints the table."""
-    del argv
+    given = flags.FLAGS
+    validate.positive(**{"--repeats": given.repeats})
+    validate.non_negative(**{"--large": given.large})
     print(f"{'CPU-seconds':44s} {'ours':>8s} {'others':>8s} {'ratio':>8s} {'error':>9s}  wanted")
-    sizes = (4000, 1000, 64) if _SMALL.value else (20000, 5000, 384)
+    sizes = (4000, 1000, 64) if given.small else (20000, 5000, 384)
     dim = sizes[2]
-    if _LARGE.value:
-        large = 2000 if _SMALL.value else _LARGE.value
+    if given.large:
+        large = 2000 if given.small else given.large
         bench_memory(sizes[0], large, dim)  # first: a child starts with its parent's peak
         bench_floor(large, dim)
-    bench_dsc(1000 if _SMALL.value else 3000, dim)
+    bench_dsc(1000 if given.small else 3000, dim)
     bench_cka(sizes[1], dim)
     bench_protocol(*sizes)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    define_flags()
+    launch.run(main)

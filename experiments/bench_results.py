@@ -1,7 +1,12 @@
 """Measured figures beside their targets, as rows of a JSON file and lines of a table."""
 
 import dataclasses
+import pathlib
 from typing import Any
+
+import jax
+
+from socialjepa_jax.validate import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +57,25 @@ def from_row(row: dict[str, Any]) -> Result:
     """The result that a row of JSON describes."""
     values = {field.name: row[field.name] for field in dataclasses.fields(Result)}
     return Result(**values | {"value": float("nan") if row["value"] is None else row["value"]})
+
+
+def out_file(name: str | None) -> pathlib.Path | None:
+    """Where `--out` wants the figures; None: nowhere. To be asked before anything is measured.
+
+    Raises:
+        InputError: no file can be there.
+    """
+    if not name:
+        return None
+    path = pathlib.Path(name)
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"--out={name} must be a file in a folder that exists")
+    return path
+
+
+def here() -> dict[str, str]:
+    """What the figures of a file are of."""
+    return {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
 
 
 def show(results: list[Result]) -> str:

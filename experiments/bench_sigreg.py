@@ -10,9 +10,7 @@ definition is the only comparison. `--table6` times the grid of LeJEPA's table 6
 Cost: about two minutes on one core with torch, one without.
 """
 
-import argparse
 import json
-import pathlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,9 +19,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import flags
 
-from experiments import bench_steps
-from socialjepa_jax import hardware
+from experiments import bench_results, bench_steps
+from socialjepa_jax import hardware, launch, validate
+from socialjepa_jax.json_files import write_json
 from socialjepa_jax.sigreg import OFFICIAL, epps_pulley, sigreg
 from socialjepa_jax.sigreg.epps_pulley import reference
 
@@ -173,27 +173,33 @@ def table6(repeats: int, dim: int = 512) -> list[dict[str, Any]]:
     return rows
 
 
+def define_flags() -> None:
+    """Only a program defines flags; modules that import this one have their own."""
+    flags.DEFINE_bool("table6", False, "Time the paper's table 6 instead.")
+    flags.DEFINE_integer("repeats", 7, "Of each measurement, of which the least counts.")
+    flags.DEFINE_integer("shapes", len(SHAPES), "How many of the shapes, from the smallest on.")
+    flags.DEFINE_string("out", None, "JSON file.")
+
+
 def main() -> None:
     """Prints one JSON object a row and, for the three shapes, the targets that are missed."""
     bench_steps.use_one_thread()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table6", action="store_true", help="time the paper's table 6")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of the shapes")
-    parser.add_argument("--out", type=pathlib.Path, help="also write the rows as JSON")
-    arguments = parser.parse_args()
-    if arguments.table6:
-        rows = table6(arguments.repeats)
+    given = flags.FLAGS
+    validate.positive(**{"--repeats": given.repeats})
+    validate.in_range(1, len(SHAPES), **{"--shapes": given.shapes})
+    out = bench_results.out_file(given.out)
+    if given.table6:
+        rows = table6(given.repeats)
     else:
-        rows = [measure(shape, arguments.repeats) for shape in SHAPES[: arguments.shapes]]
+        rows = [measure(shape, given.repeats) for shape in SHAPES[: given.shapes]]
     for row in rows:
         print(json.dumps(row))
         for line in failures(row) if "shape" in row else []:
             print(f"  missed: {line}")
-    if arguments.out:
-        result = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "rows": rows}
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n")
+    if out:
+        write_json(out, {**bench_results.here(), "rows": rows})
 
 
 if __name__ == "__main__":
-    main()
+    define_flags()
+    launch.run(main)

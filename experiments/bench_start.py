@@ -12,6 +12,7 @@ start. Cost: two minutes of one core.
 """
 
 import dataclasses
+import json
 import math
 import os
 import pathlib
@@ -27,7 +28,8 @@ import ml_collections
 from absl import flags
 
 from configs import smoke, toys_ijepa_vits
-from experiments.bench_results import Result, show
+from experiments import bench_results
+from experiments.bench_results import Result
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import launch, loop
 from socialjepa_jax.json_files import write_json
@@ -120,14 +122,16 @@ def define_flags() -> None:
 
 def main() -> None:
     """Command line."""
-    device = jax.devices("cpu")[0].device_kind
     given = flags.FLAGS
-    with tempfile.TemporaryDirectory(prefix="start_") as folder:
-        found = measure("tiny" if given.rehearse else "full", pathlib.Path(folder))
-    print(show(found))
-    if given.out:
-        rows = [result.row() for result in found]
-        write_json(pathlib.Path(given.out), {"device": device, "rows": rows})
+    out = bench_results.out_file(given.out)
+    with tempfile.TemporaryDirectory(prefix="start_") as name:
+        folder = pathlib.Path(name)
+        found = measure("tiny" if given.rehearse else "full", folder)
+        runs = json.loads((folder / "cold" / "performance.json").read_text())  # this has no GPU
+    print(bench_results.show(found))
+    if out:
+        here = {**bench_results.here(), "device": runs["hardware"]["name"]}
+        write_json(out, {**here, "rows": [result.row() for result in found]})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ thread on CPUs, of wall time on accelerators. Only ratios within one call mean m
 """
 
 import math
-import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import jax
 from absl import flags
 
-from experiments import bench_steps
+from experiments import bench_results, bench_steps
 from socialjepa_jax import launch, validate
 from socialjepa_jax.data.latents import LatentWorld, stack
 from socialjepa_jax.identifiability import sweep
@@ -192,6 +191,7 @@ def main() -> None:
     given = flags.FLAGS
     agents = numbers(given.agents)
     validate.positive(**{"--seconds": given.seconds})
+    out = bench_results.out_file(given.out)
     found = measure(agents, given.seconds)
     best = max(found[f"jax scan, {n} agents"] for n in agents)
     ratios = {name: best / found[name] for name in TARGETS if name in found}
@@ -204,9 +204,9 @@ def main() -> None:
         print(f"over {name}: {ratio:.1f} (target {TARGETS[name]}: {met}; limit {limit:.1f})")
     print(f"share of the matrix products: {best / found[FLOOR]:.0%}")
     print(f"grid of {GRID_RUNS} runs x {GRID_STEPS} steps: {hours:.1f} h on this core or device")
-    if given.out:
+    if out:
         result = {"rates": found, "ratios": ratios, "targets": TARGETS, "grid_hours": hours}
-        write_json(pathlib.Path(given.out), result | {"device": str(jax.devices()[0])})
+        write_json(out, {**bench_results.here(), **result})
 
 
 if __name__ == "__main__":

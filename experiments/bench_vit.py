@@ -9,14 +9,12 @@ its views packed into one pass of the encoder beside one pass for each size.
 Times are process CPU time on one thread, in turns, the least of the repeats. Cost: four minutes.
 """
 
-import pathlib
 from collections.abc import Callable
 from functools import partial
 
-import jax
 from absl import flags
 
-from experiments import bench_steps
+from experiments import bench_results, bench_steps
 from experiments.bench_results import Result
 from experiments.bench_steps import Effort
 from socialjepa_jax import launch, validate
@@ -132,14 +130,12 @@ def main() -> None:
     bench_steps.use_one_thread()
     given = flags.FLAGS
     validate.positive(**{"--repeats": given.repeats, "--batch": given.batch})
+    out = bench_results.out_file(given.out)
     vit = TINY if given.rehearse else TI
     found = measure(vit, given.batch, Effort(windows=given.repeats))
-    for result in found:
-        print(result.describe())
-    if given.out:
-        rows = [result.row() for result in found]
-        out = {"device": jax.devices()[0].device_kind, "jax": jax.__version__, "rows": rows}
-        write_json(pathlib.Path(given.out), out)
+    print(bench_results.show(found))
+    if out:
+        write_json(out, {**bench_results.here(), "rows": [result.row() for result in found]})
 
 
 if __name__ == "__main__":
