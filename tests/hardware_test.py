@@ -27,6 +27,17 @@ def test_rates_are_work_over_the_least_time(monkeypatch):
     assert hardware.copy_bytes(4096) == 2 * 4096 / 0.5
 
 
+def test_the_products_are_not_copied_between(monkeypatch):
+    programs = []
+    monkeypatch.setattr(hardware, "seconds", lambda run, x: programs.append((run, x)) or 1.0)
+    hardware.matmul_flops(16, "float32", products=3)
+    ((chain, x),) = programs
+    compiled = chain.lower(x).compile()
+    np.testing.assert_allclose(compiled(x), np.linalg.matrix_power(x, 4), rtol=1e-4, atol=1e-6)
+    text = compiled.as_text()
+    assert text.count(" dot(") == 3 and " copy(" not in text and " while(" not in text
+
+
 def test_time_is_the_least_of_the_repeats_after_one_call():
     calls, ticks = [], iter([0.0, 5.0, 5.0, 7.0, 7.0, 10.0])
 
