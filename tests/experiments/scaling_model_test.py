@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import scaling_model
-from experiments.scaling_model import Chip, Collective, Links
+from experiments import bench_steps, scaling_model
+from experiments.scaling_model import Chip, Collective, Links, Model
 from socialjepa_jax import sharding
 from socialjepa_jax.agent_data import AgentData
 from socialjepa_jax.agents import Trainer
@@ -99,18 +99,33 @@ def test_sums_inside_a_node_and_between_nodes():
 
 def test_efficiency_falls_with_chips_and_overlap_helps():
     chip = Chip(1e-3, 75e-6, "test")
-    grown = [scaling_model.predict(chip, 9e7, 12, n, 1024, Links(), 1024) for n in (1, 8, 64, 512)]
+    model = Model(9e7, 12, 0.4)
+    grown = [scaling_model.predict(chip, model, n, 1024, Links(), 1024) for n in (1, 8, 64, 512)]
     assert grown[0].worst == grown[0].best == 1
     assert all(a.worst > b.worst for a, b in itertools.pairwise(grown))
     assert all(p.worst < p.best <= 1 for p in grown[1:])
-    split = scaling_model.predict(chip, 9e7, 12, 512, 16, Links(), 1024)
+    split = scaling_model.predict(chip, model, 512, 16, Links(), 1024)
     assert split.best < grown[-1].best
-    limit = scaling_model.breaks_at(chip, 9e7, 12, Links(), 1024, 8192)
+    limit = scaling_model.breaks_at(chip, model, Links(), 1024, 8192)
     best = [
-        scaling_model.predict(chip, 9e7, 12, n, 8192 / n, Links(), 1024).best
+        scaling_model.predict(chip, model, n, 8192 / n, Links(), 1024).best
         for n in (limit // 2, limit)
     ]
     assert best[0] >= scaling_model.ENOUGH > best[1]
+
+
+def test_only_the_backward_pass_hides_sums():
+    """10 s of compute, 2 s of it backwards, and 16 s of sums: 14 s or more are seen."""
+    chip, links = Chip(0.0, 1.0, "test"), Links(2, 1.0, 1.0, 0.0)
+    found = scaling_model.predict(chip, Model(16.0, 100, 0.2), 2, 10, links, 10)
+    assert found.seconds == 10 + 16
+    assert (found.worst, found.best) == pytest.approx((10 / 26, 10 / 24))
+
+
+def test_a_target_encoder_has_no_backward_pass():
+    """Of ViT-S with 78 of 196 tokens: forward 9.2 (target) and 4.1 (context, predictor), backward
+    twice the latter."""
+    assert 0.35 < scaling_model.backward_share(bench_steps.ijepa(ViTConfig())) < 0.42
 
 
 def test_the_chip_is_fitted_to_the_suite_and_the_report_says_so(tmp_path):
@@ -131,6 +146,9 @@ def test_the_chip_is_fitted_to_the_suite_and_the_report_says_so(tmp_path):
 
 def test_files_that_are_none_are_refused(tmp_path):
     path = tmp_path / "gpu_suite.json"
+    path.write_text('{"device": "x", "rehearsal": false, "sections": {"lejepa": {}}}')
+    with pytest.raises(InputError, match="two batch sizes, has 0"):
+        scaling_model.measured_chip(path)
     for text in ("", "{}", '{"sections": {"ijepa": {"rows": 3}}}'):
         path.write_text(text)
         with pytest.raises(InputError, match="is not a file of"):
