@@ -9,7 +9,7 @@ its views packed into one pass of the encoder beside one pass for each size.
 Times are process CPU time on one thread, in turns, the least of the repeats. Cost: four minutes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from absl import flags
@@ -28,18 +28,16 @@ TI = ViTConfig(image_size=96, patch_size=8, width=192, depth=4, heads=3)
 TINY = ViTConfig(image_size=24, patch_size=8, width=16, depth=1, heads=2)
 
 
-def against_torch(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
+def against_torch(vit: ViTConfig, batch_size: int, effort: Effort) -> Iterator[Result]:
     """Speed of our ViT's step over that of PyTorch's, eager and compiled; none without torch."""
-    ours, found = bench_steps.plain_step(vit, batch_size), []
+    ours = bench_steps.plain_step(vit, batch_size)
     for name, compiled in (("eager", False), ("compiled", True)):
         theirs = bench_steps.torch_step(vit, batch_size, compiled)
         if theirs is not None:
             mine, other = bench_steps.together([ours, theirs], effort)
             note = f"{1e3 * mine:.0f} ms, PyTorch {1e3 * other:.0f} ms"
-            found.append(
-                Result(f"ViT step, speed over PyTorch {name}", other / mine, 0.75, True, 1.0, note)
-            )
-    return found
+            title = f"ViT step, speed over PyTorch {name}"
+            yield Result(title, other / mine, 0.75, True, 1.0, note)
 
 
 def token_dropping(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:

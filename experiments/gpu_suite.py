@@ -6,14 +6,17 @@
 Measures the device's matmul peak and copy bandwidth and holds against them: I-JEPA, LeJEPA and MAE
 steps over batch sizes, token dropping, attention choices, SIGReg, augmentation on the device, the
 toy world's rendering, the sweep of 189 runs, alignment at large N, and a PyTorch step where torch
-is installed. Each section is saved when it is done: the same command goes on with those that are
-missing or failed. No section begins after `--seconds`. A part that does not exist is named.
-Writes DIR/gpu_suite.json and DIR/gpu_suite.txt. Cost: under 8 minutes on one GPU.
+is installed. Every figure is saved at once, whatever ends the program: the same command goes on
+with the sections that are not done, and finds compiled what they had compiled. None begins after
+`--seconds`, and one at work then ends with its next figure. A part that does not exist is named.
+Writes DIR/gpu_suite.json and DIR/gpu_suite.txt. Cost: no GPU has run it; 18 programs of a ViT-S are
+compiled, so that 8 minutes may not be enough for the first call.
 """
 
 import json
 import pathlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -35,7 +38,7 @@ def run(
         out: folder of the results.
         names: sections; all if there are none.
         sizes: how large everything is.
-        limit: seconds after which no section begins.
+        limit: seconds after which no section begins, nor goes on after its next figure.
 
     Raises:
         InputError: a section is unknown, or the folder holds what another device measured.
@@ -47,28 +50,39 @@ def run(
     for name in SECTIONS:
         if (names and name not in names) or found["sections"].get(name, {}).get("status") == "done":
             continue
-        if time.monotonic() - begin > limit:
-            found["sections"][name] = {"status": "left", "why": "no time was left"}
-        else:
-            found["sections"][name] = _measure(name, sizes)
-        write_json(out / "gpu_suite.json", found)
-        (out / "gpu_suite.txt").write_text(table(found) + "\n")
+        for section in _measure(name, sizes, begin + limit):
+            found["sections"][name] = section
+            write_json(out / "gpu_suite.json", found)
+            (out / "gpu_suite.txt").write_text(table(found) + "\n")
     return found
 
 
-def _measure(name: str, sizes: Sizes) -> dict[str, Any]:
-    """One section, whatever becomes of it: the others do not depend on it."""
+def _measure(name: str, sizes: Sizes, end: float) -> Iterator[dict[str, Any]]:
+    """One section as far as it is, whatever becomes of it: the others do not depend on it."""
+    start, rows = time.monotonic(), list[dict[str, Any]]()
+
+    def so_far(status: str, why: str) -> dict[str, Any]:
+        return {"status": status, "why": why, "rows": rows, "seconds": time.monotonic() - start}
+
+    if start > end:
+        yield so_far("left", "no time was left")
+        return
     logging.info("%s ...", name)
-    start = time.monotonic()
     try:
-        rows = [result.row() for result in SECTIONS[name](sizes)]
+        for result in SECTIONS[name](sizes):
+            rows.append(result.row())
+            yield so_far("left", "ended in the middle")
+            if time.monotonic() > end:
+                yield so_far("left", "no time was left for the rest")
+                return
     except MissingPart as missing:
-        return {"status": "skipped", "why": str(missing)}
+        yield so_far("skipped", str(missing))
     except Exception as error:  # named in the table, and tried again by the next call
         logging.exception("%s failed.", name)
         reason = " ".join(str(error).split())[:300]
-        return {"status": "failed", "why": f"{type(error).__name__}: {reason}"}
-    return {"status": "done", "seconds": time.monotonic() - start, "rows": rows}
+        yield so_far("failed", f"{type(error).__name__}: {reason}")
+    else:
+        yield so_far("done", "")
 
 
 def _read(out: pathlib.Path, rehearsal: bool) -> dict[str, Any]:
@@ -85,7 +99,7 @@ def _read(out: pathlib.Path, rehearsal: bool) -> dict[str, Any]:
         found = json.loads(path.read_text())
         differs = {name for name, value in here.items() if found[name] != value}
         sections = dict(found["sections"])
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} is not a file of this program; use another --out") from None
     if differs:
         raise InputError(
@@ -100,12 +114,12 @@ def table(found: dict[str, Any]) -> str:
     met = wanted = 0
     for name in (name for name in SECTIONS if name in found["sections"]):
         section = found["sections"][name]
-        if section["status"] != "done":
-            lines.append(f"[{name}] {section['status']}: {section['why']}")
-            continue
-        lines.append(f"[{name}] {section['seconds']:.0f} s")
+        said = f"{section['status']}: {section['why']}"
+        if section["status"] == "done":
+            said = f"{section['seconds']:.0f} s"
+        lines.append(f"[{name}] {said}")
         results = [bench_results.from_row(row) for row in section["rows"]]
-        lines.append(bench_results.show(results))
+        lines += [result.describe() for result in results]
         wanted += sum(result.target is not None for result in results)
         met += sum(result.verdict() in ("met", "stretch") for result in results)
     return "\n".join([*lines, f"{met} of {wanted} targets met"])

@@ -1,6 +1,7 @@
 """The GPU suite's rehearsal, and that it goes on where it stopped."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from experiments import bench_results, bench_steps, gpu_suite, suite_sections
 from experiments.bench_results import Result
 from experiments.suite_sections import REHEARSAL, SECTIONS, MissingPart
+from socialjepa_jax import hardware
 from socialjepa_jax.agents import AgentData
+from socialjepa_jax.hardware import Hardware
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce
@@ -56,9 +59,9 @@ def sections(monkeypatch):
 
     def shaky(sizes):
         calls.append("shaky")
+        yield Result("late", float("nan"))
         if calls.count("shaky") == 1:
             raise RuntimeError("out of\nmemory")
-        return [Result("late", float("nan"))]
 
     def missing(sizes):
         raise MissingPart("there is no such part")
@@ -72,7 +75,8 @@ def test_a_second_call_does_what_the_first_one_left(sections, tmp_path):
     first = gpu_suite.run(tmp_path, [], REHEARSAL)
     assert first["sections"]["shaky"]["why"] == "RuntimeError: out of memory"
     text = (tmp_path / "gpu_suite.txt").read_text()
-    assert "[shaky] failed" in text and "[missing] skipped: there is no such part" in text
+    assert "[shaky] failed" in text and "late " in text  # what it found before it failed
+    assert "[missing] skipped: there is no such part" in text
     assert "1 of 2 targets met" in text
     second = gpu_suite.run(tmp_path, [], REHEARSAL)
     assert sections == ["fine", "shaky", "shaky"]  # what is done is not done again
@@ -85,6 +89,59 @@ def test_no_section_begins_after_the_time(sections, tmp_path):
     found = gpu_suite.run(tmp_path, [], REHEARSAL, limit=-1.0)
     assert sections == [] and found["sections"]["fine"]["status"] == "left"
     assert gpu_suite.run(tmp_path, ["fine"], REHEARSAL)["sections"]["fine"]["status"] == "done"
+
+
+def test_a_section_goes_no_further_after_the_time(sections, tmp_path, monkeypatch):
+    clock = itertools.count(0.0, 10.0)  # begin, start, after the first figure
+    monkeypatch.setattr(gpu_suite.time, "monotonic", lambda: next(clock))
+    section = gpu_suite.run(tmp_path, ["fine"], REHEARSAL, limit=15.0)["sections"]["fine"]
+    assert section["status"] == "left" and section["why"] == "no time was left for the rest"
+    assert [row["name"] for row in section["rows"]] == ["figure"]
+
+
+def test_what_was_found_before_a_kill_is_saved(sections, tmp_path, monkeypatch):
+    def killed(sizes):
+        yield Result("first", 1.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(gpu_suite.SECTIONS, "fine", killed)
+    with pytest.raises(KeyboardInterrupt):
+        gpu_suite.run(tmp_path, ["fine"], REHEARSAL)
+    saved = json.loads((tmp_path / "gpu_suite.json").read_text())["sections"]["fine"]
+    assert saved["status"] == "left" and [row["name"] for row in saved["rows"]] == ["first"]
+    monkeypatch.setitem(gpu_suite.SECTIONS, "fine", lambda sizes: [Result("all", 1.0)])
+    again = gpu_suite.run(tmp_path, ["fine"], REHEARSAL)["sections"]["fine"]
+    assert again["status"] == "done" and [row["name"] for row in again["rows"]] == ["all"]
+
+
+def test_the_peak_is_measured_before_a_step_fills_the_memory(monkeypatch):
+    order = []
+    peak = Hardware("H", "gpu", 1, "bfloat16", 1e12, 1e9)
+    step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9, 1.0)
+    monkeypatch.setattr(hardware, "measured", lambda: order.append("peak") or peak)
+    monkeypatch.setattr(bench_steps, "make_step", lambda *a, **k: order.append("step") or step)
+    list(suite_sections.ijepa(dataclasses.replace(REHEARSAL, ijepa=(2,))))
+    assert order[:2] == ["peak", "step"]
+
+
+def test_attention_is_held_to_what_auto_takes(monkeypatch):
+    """A kernel that fails without a word hides nothing; the fastest is not what auto takes here."""
+    times = {"xla": 2.0, "pallas": 1.0}
+
+    def layer(sizes, tokens, choice):
+        if choice not in times:
+            raise NotImplementedError
+        return choice
+
+    monkeypatch.setattr(suite_sections, "_attention_layer", layer)
+    monkeypatch.setattr(bench_steps, "seconds", lambda choice, effort: times[choice])
+    sizes = dataclasses.replace(REHEARSAL, tokens=(5,))
+    found = {result.name: result for result in suite_sections.attention_choices(sizes)}
+    assert found["attention, 5 tokens, cudnn, ms"].note == "NotImplementedError"
+    auto = found["attention, 5 tokens, auto / fastest"]
+    assert (auto.value, auto.verdict()) == (2.0, "missed")
+    assert auto.note == "pallas is 2.00 times as fast as xla"
+    assert "((5, 'pallas'),)" in found["attention lengths measured"].note
 
 
 def test_other_devices_files_and_unknown_sections_are_refused(sections, tmp_path):
@@ -125,7 +182,7 @@ def test_the_targets_are_those_published():
     step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench_steps, "make_step", lambda *a, **k: step)
-        ijepa, lejepa = suite_sections.ijepa(sizes)[-1], suite_sections.lejepa(sizes)[-1]
+        ijepa, lejepa = (list(f(sizes))[-1] for f in (suite_sections.ijepa, suite_sections.lejepa))
     assert (ijepa.target, ijepa.stretch) == pytest.approx((0.35, 0.47))
     assert (lejepa.target, lejepa.stretch) == pytest.approx((0.33, 0.45))
 
