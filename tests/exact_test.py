@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from socialjepa_jax import agent_data, agents, exact, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
@@ -174,14 +175,27 @@ def test_scan_and_map_are_those_of_jax(length):
 
 SIZES = {"image_size": 16, "patch_size": 4, "channels": 3, "width": 16, "depth": 1, "heads": 2}
 HEADS = {"encoder": ViTConfig(**SIZES), "projector_width": 16, "projector_dim": 8}
-PAIR = MultiCrop(2, 0, 8, view_a=Augment(flip=True), view_b=Augment(flip=True))
+RESNET = {
+    "encoder": ResNetConfig(image_size=16, depth=10, stem_width=4, stem="small"),
+    "latent": "mean",
+}
+FLIPS = {name: Augment(flip=True) for name in ("view_a", "view_b", "local")}
+PAIR, THREE = MultiCrop(2, 0, 8, **FLIPS), MultiCrop(2, 1, 8, **FLIPS)
 KINDS = {
     "ijepa": IJepa(vit=ViTConfig(**SIZES), mlp_width=16),
     "lejepa": LeJepa(**HEADS, projector_layers=2, sigreg_slices=32, views=PAIR),
+    "lejepa_packed": LeJepa(
+        **HEADS, projector_layers=2, sigreg_slices=32, views=THREE, pack_views=True
+    ),
     "masked_lejepa": MaskedLeJepa(vit=ViTConfig(**SIZES), mlp_width=16, sigreg_slices=16),
     "vicreg": VicReg(**HEADS, projector_layers=2, views=PAIR),
+    "vicreg_resnet": VicReg(**HEADS | RESNET, projector_layers=2, views=PAIR),
     "infonce": InfoNce(**HEADS, projector_layers=1, views=PAIR),
 }
+
+
+MESHES = ((1, 2, 0), (1, 2, 4), (2, 2, 4), (4, 1, 4), (8, 2, 4))  # devices, steps, shards
+SLOW = {"vicreg_resnet": MESHES[:2] + MESHES[3:4]}  # a minute or more to compile on each
 
 
 @pytest.mark.nightly
@@ -195,7 +209,7 @@ def test_every_objective_has_the_same_bits_on_any_mesh(name):
         "lambda": jnp.full(2, 0.05),
     }
     states, first = [], []
-    for devices, steps_per_call, shards in ((1, 2, 0), (1, 2, 4), (2, 2, 4), (4, 1, 4), (8, 2, 4)):
+    for devices, steps_per_call, shards in SLOW.get(name, MESHES):
         mesh = sharding.make_mesh(2, 8, jax.devices()[:devices])
         settings = AdamW(), Augment(flip=True), 20, 8, steps_per_call, mesh, "map"
         trainer = agents.Trainer(KINDS[name], *settings, exact_shards=shards)
