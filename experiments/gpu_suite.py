@@ -98,8 +98,9 @@ def _read(out: pathlib.Path, rehearsal: bool) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
         differs = {name for name, value in here.items() if found[name] != value}
-        sections = dict(found["sections"])
-    except (OSError, ValueError, KeyError, TypeError):
+        sections = {name: dict(section) for name, section in found["sections"].items()}
+        table({**here, "sections": sections})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path} is not a file of this program; use another --out") from None
     if differs:
         raise InputError(

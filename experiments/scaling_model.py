@@ -222,7 +222,7 @@ def measured_chip(path: pathlib.Path) -> Chip:
             for name, note in texts
             if name and (time := re.search(r"([\d.]+) ms", note))
         ]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"--suite={path} is not a file of experiments.gpu_suite") from None
     if rehearsal:
         raise InputError(f"--suite={path} is of a rehearsal, whose times mean nothing")

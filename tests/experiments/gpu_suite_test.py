@@ -152,9 +152,13 @@ def test_other_devices_files_and_unknown_sections_are_refused(sections, tmp_path
     path.write_text(path.read_text().replace("cpu (cpu)", "H100 (gpu)"))
     with pytest.raises(InputError, match="measured with another device"):
         gpu_suite.run(tmp_path, [], REHEARSAL)
-    path.write_text("[]")
-    with pytest.raises(InputError, match="not a file of this program"):
-        gpu_suite.run(tmp_path, [], REHEARSAL)
+    own = json.loads(path.read_text()) | {"device": "cpu (cpu)"}
+    half = {"status": "done", "rows": [1]}
+    others = [own | {"sections": x} for x in (None, [], {"fine": 3}, {"fine": {}}, {"fine": half})]
+    for other in ([], *others):
+        path.write_text(json.dumps(other))
+        with pytest.raises(InputError, match="not a file of this program"):
+            gpu_suite.run(tmp_path, [], REHEARSAL)
     with pytest.raises(InputError, match="--only='none' must be one of 'fine'"):
         gpu_suite.run(tmp_path, ["none"], REHEARSAL)
 

@@ -149,7 +149,7 @@ def test_files_that_are_none_are_refused(tmp_path):
     path.write_text('{"device": "x", "rehearsal": false, "sections": {"lejepa": {}}}')
     with pytest.raises(InputError, match="two batch sizes, has 0"):
         scaling_model.measured_chip(path)
-    for text in ("", "{}", '{"sections": {"ijepa": {"rows": 3}}}'):
+    for text in ("", "{}", '{"sections": []}', '{"sections": {"ijepa": {"rows": 3}}}'):
         path.write_text(text)
         with pytest.raises(InputError, match="is not a file of"):
             scaling_model.measured_chip(path)
