@@ -12,6 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -100,6 +101,17 @@ class Step:
 def times(steps: Sequence[Step], effort: Effort) -> list[float]:
     """Seconds of an update of each, in turns."""
     return together([step.advance for step in steps], effort)
+
+
+def at_once(makes: Sequence[Callable[[], Step]]) -> list[Future[Step]]:
+    """Compiles several steps side by side, each in a thread; returns when all are at their end."""
+    with ThreadPoolExecutor() as pool:
+        return [pool.submit(make) for make in makes]
+
+
+def both(one: Callable[[], Step], other: Callable[[], Step]) -> list[Step]:
+    """Two steps to compare, compiled side by side."""
+    return [made.result() for made in at_once([one, other])]
 
 
 def ijepa(vit: ViTConfig, kind: type[IJepa] = IJepa) -> IJepa:

@@ -18,7 +18,6 @@ from experiments import bench_results, bench_steps
 from experiments.bench_results import Result
 from experiments.bench_steps import Effort
 from socialjepa_jax import launch, validate
-from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -42,10 +41,11 @@ def against_torch(vit: ViTConfig, batch_size: int, effort: Effort) -> Iterator[R
 
 def token_dropping(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
     """Step time with every token computed, over that with masked ones dropped (0.4 are kept)."""
-    steps = [
-        bench_steps.make_step(bench_steps.ijepa(vit, kind), batch_size)
+    makes = [
+        partial(bench_steps.make_step, bench_steps.ijepa(vit, kind), batch_size)
         for kind in (IJepa, bench_steps.MaskEverything)
     ]
+    steps = bench_steps.both(*makes)
     dropped, everything = bench_steps.times(steps, effort)
     ratio = steps[1].flops / steps[0].flops
     note = f"{1e3 * dropped:.1f} ms; ratio of FLOPs {ratio:.2f}"
@@ -54,11 +54,8 @@ def token_dropping(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
 
 def pipeline(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
     """Step time with batches drawn from resident pictures, over that with one constant batch."""
-    objective = IJepa(vit=vit, predictor="mlp_patch")
-    steps = [
-        bench_steps.make_step(objective, batch_size, constant=constant)
-        for constant in (False, True)
-    ]
+    make = partial(bench_steps.make_step, bench_steps.ijepa(vit), batch_size)
+    steps = bench_steps.both(make, partial(make, constant=True))
     drawn, constant = bench_steps.times(steps, effort)
     note = f"{1e3 * drawn:.1f} ms, gathered and normalised in the step"
     return Result("resident pipeline / constant batch", drawn / constant, 1.02, False, 1.005, note)
@@ -66,11 +63,8 @@ def pipeline(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
 
 def augmentation(vit: ViTConfig, batch_size: int, effort: Effort) -> Result:
     """Share of crops and flips in a step."""
-    objective = IJepa(vit=vit, predictor="mlp_patch")
-    steps = [
-        bench_steps.make_step(objective, batch_size, augmentation=augmentation)
-        for augmentation in (bench_steps.CROPS, Augment())
-    ]
+    make = partial(bench_steps.make_step, bench_steps.ijepa(vit), batch_size)
+    steps = bench_steps.both(partial(make, augmentation=bench_steps.CROPS), make)
     with_, without = bench_steps.times(steps, effort)
     note = f"{1e3 * with_:.1f} ms, random crop, resize and flip"
     return Result("on-device augmentation's share", 1 - without / with_, 0.05, False, 0.02, note)
@@ -89,10 +83,11 @@ def sigreg_share(
     objective: Callable[[type[LeJepa]], LeJepa], batch_size: int, effort: Effort
 ) -> Result:
     """Share of SIGReg in a LeJEPA step, of an objective of a given class."""
-    steps = [
-        bench_steps.make_step(objective(kind), batch_size)
+    makes = [
+        partial(bench_steps.make_step, objective(kind), batch_size)
         for kind in (LeJepa, bench_steps.WithoutSigReg)
     ]
+    steps = bench_steps.both(*makes)
     with_, without = bench_steps.times(steps, effort)
     note = f"{1e3 * with_:.1f} ms"
     return Result("SIGReg's share of a LeJEPA step", 1 - without / with_, 0.01, False, 0.002, note)
