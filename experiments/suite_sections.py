@@ -14,7 +14,8 @@ from flax import nnx
 from experiments import bench_sigreg, bench_steps, bench_sweep, bench_vit
 from experiments.bench_results import Result
 from experiments.bench_steps import Effort, Step
-from socialjepa_jax import alignment, hardware
+from socialjepa_jax import alignment, hardware, sharding
+from socialjepa_jax.alignment.moments import Moments
 from socialjepa_jax.data.toys import ToysData
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.functional import functional
@@ -45,6 +46,7 @@ class Sizes:
         sweep: (runs, steps a call).
         distances, rows: latents of the alignment's distances and of its fit.
         features: of these latents.
+        moment_features: of those whose moments are taken on the device, `rows` of them too.
         effort: how long to measure.
     """
 
@@ -62,6 +64,7 @@ class Sizes:
     distances: int = 50_000
     rows: int = 1_000_000
     features: int = 384
+    moment_features: int = 1024
     effort: Effort = Effort()
 
 
@@ -81,6 +84,7 @@ REHEARSAL = Sizes(
     distances=60,
     rows=100,
     features=4,
+    moment_features=4,
     effort=Effort(calls=1, windows=1),
 )
 
@@ -251,7 +255,8 @@ def sweep(sizes: Sizes) -> list[Result]:
 
 
 def alignments(sizes: Sizes) -> Iterator[Result]:
-    """Distances, neighbours and a fit at sizes that a laptop does not see."""
+    """Distances, neighbours, moments and a fit at sizes that a laptop does not see."""
+    yield from _moments(sizes)
     Run = Callable[[np.ndarray, np.ndarray], object]
     measures: list[tuple[str, int, float, str, Run]] = [
         ("DSC", sizes.distances, 3.0, "from", lambda x, y: alignment.dsc(x, y, exact=False)),
@@ -270,6 +275,19 @@ def alignments(sizes: Sizes) -> Iterator[Result]:
         taken = time.perf_counter() - start
         note = f"{count} x {sizes.features}, {where} the host"
         yield Result(f"{name}, s", taken, limit, False, note=note)
+
+
+def _moments(sizes: Sizes) -> Iterator[Result]:
+    """Moments of latents that lie on the device, in float64, and their error on a part of them."""
+    mesh = sharding.make_mesh(1, 1, jax.devices()[:1])
+    shape = (sizes.rows, sizes.moment_features)
+    x, y = (jax.random.normal(key, shape) for key in jax.random.split(jax.random.key(0)))
+    taken = hardware.seconds(Moments.sharded, x, y, mesh, repeats=2)
+    yield Result("float64 moments, s", taken, 0.5, False, note=f"{shape[0]} x {shape[1]}")
+    part = [np.asarray(z[:20_000]) for z in (x, y)]
+    found, expected = Moments.sharded(*part, mesh), Moments.of(*part)
+    error = np.abs(found.xy - expected.xy).max() / np.abs(expected.xy).max()
+    yield Result("float64 moments, relative error", float(error), 1e-10, False)
 
 
 def pytorch(sizes: Sizes) -> Iterator[Result]:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
 from socialjepa_jax.validate import InputError, divides
@@ -126,13 +126,15 @@ class Moments:
     def sharded(x_ND: ArrayLike, y_NE: ArrayLike, mesh: Mesh) -> Moments:
         """`of`, with the rows spread over all devices of a mesh and the sums added up by psum.
 
-        N must be a multiple of the number of devices.
+        Arrays that lie on devices do not leave them, and a block of rows at a time is turned to
+        float64 there. N must be a multiple of the number of devices.
         """
-        divides(mesh.size, rows=len(np.asarray(x_ND)))
+        count = np.shape(x_ND)[0]
+        divides(mesh.size, rows=count)
         with jax.enable_x64(True):
-            x, y = (jnp.asarray(np.asarray(z, np.float64)) for z in (x_ND, y_NE))
-            sums = jax.jit(functools.partial(_sharded_sums, mesh=mesh))(x, y)
-            return Moments(len(x), *(np.asarray(value) for value in sums))
+            rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+            sums = _sharded_sums(*jax.device_put((x_ND, y_NE), rows), mesh, BLOCK_ROWS)
+            return Moments(count, *(np.asarray(value) for value in sums))
 
     def __add__(self, other: Moments) -> Moments:
         """The moments of the union of two disjoint sets of rows."""
@@ -191,19 +193,31 @@ class Moments:
         return Moments(self.count, self.mean_y, self.mean_x, self.yy, self.xy.T, self.xx)
 
 
-def _sharded_sums(x_ND: jax.Array, y_NE: jax.Array, mesh: Mesh) -> tuple[jax.Array, ...]:
+@functools.partial(jax.jit, static_argnames=("mesh", "block"))
+def _sharded_sums(
+    x_ND: jax.Array, y_NE: jax.Array, mesh: Mesh, block: int
+) -> tuple[jax.Array, ...]:
     axes = mesh.axis_names
     rows = PartitionSpec(axes)
 
     @functools.partial(jax.shard_map, mesh=mesh, in_specs=(rows, rows), out_specs=PartitionSpec())
     def sums(x_ND: jax.Array, y_NE: jax.Array) -> tuple[jax.Array, ...]:
-        mean_x, mean_y = (jax.lax.pmean(jnp.mean(z, axis=0), axes) for z in (x_ND, y_NE))
-        x_ND, y_NE = x_ND - mean_x[None], y_NE - mean_y[None]
-        products = [
-            jnp.matmul(a.T, b, precision=jax.lax.Precision.HIGHEST)
-            for a, b in ((x_ND, x_ND), (x_ND, y_NE), (y_NE, y_NE))
-        ]
-        return mean_x, mean_y, *(jax.lax.psum(p, axes) for p in products)
+        means = [jax.lax.pmean(jnp.mean(z, axis=0, dtype=jnp.float64), axes) for z in (x_ND, y_NE)]
+
+        def products(x_BD: jax.Array, y_BE: jax.Array) -> tuple[jax.Array, ...]:
+            a, b = (z - mean[None] for z, mean in zip((x_BD, y_BE), means))
+            multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+            return multiply(a.T, a), multiply(a.T, b), multiply(b.T, b)
+
+        whole = len(x_ND) // block
+        blocks = tuple(z[: whole * block].reshape(whole, block, z.shape[1]) for z in (x_ND, y_NE))
+        rest = products(*(z[whole * block :] for z in (x_ND, y_NE)))
+        scatter, _ = jax.lax.scan(
+            lambda total, pair: (jax.tree.map(jnp.add, total, products(*pair)), None),
+            rest,
+            blocks,
+        )
+        return *means, *jax.lax.psum(scatter, axes)
 
     return sums(x_ND, y_NE)
 

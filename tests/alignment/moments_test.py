@@ -53,9 +53,15 @@ def test_streaming_a_memory_mapped_file_is_the_same(tmp_path, monkeypatch):
         np.testing.assert_allclose(linear_map.w, whole.w, rtol=1e-8, atol=1e-10)
 
 
-def test_eight_devices_give_what_one_gives():
+@pytest.mark.parametrize("block", [8192, 7])
+def test_eight_devices_give_what_one_gives(block, monkeypatch):
     x, y = data(n=160)
     mesh = jax.make_mesh((4, 2), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    monkeypatch.setattr(moments_module, "BLOCK_ROWS", block)
     assert_same(Moments.sharded(x, y, mesh), Moments.of(x, y))
+    on_devices = (jax.numpy.asarray(z, "float32") for z in (x, y))
+    found = Moments.sharded(*on_devices, mesh)
+    assert_same(found, Moments.of(x.astype(np.float32), y.astype(np.float32)))
+    assert found.xx.dtype == np.float64
     with pytest.raises(InputError, match="rows=159"):
         Moments.sharded(x[1:], y[1:], mesh)
