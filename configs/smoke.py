@@ -20,6 +20,8 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
     for name in ("mlp_width", "projector_width", "sigreg_slices"):
         if name in objective:
             objective[name] = 32
+    if "decoder_width" in objective:
+        objective.decoder_width, objective.decoder_depth, objective.decoder_heads = 16, 1, 2
     if "views" in objective:
         objective.views.local_size = 3 * vit.patch_size
     config.run.steps = steps

@@ -38,7 +38,8 @@ class Sizes:
         vit: the encoder.
         local: pixels of LeJEPA's small views.
         projector: width of its projector.
-        ijepa, lejepa: batch sizes of the steps.
+        decoder: width, depth and heads of the masked autoencoder's decoder.
+        ijepa, lejepa: batch sizes of the steps; the masked autoencoder takes the first's.
         batch: of the paired comparisons.
         tokens: sequence lengths of the attention table.
         sigreg: (samples, features, slices).
@@ -53,6 +54,7 @@ class Sizes:
     vit: ViTConfig = ViTConfig(dtype="bfloat16")
     local: int = 96
     projector: int = 2048
+    decoder: tuple[int, int, int] = (512, 8, 16)
     ijepa: tuple[int, ...] = (512, 1024, 2048)
     lejepa: tuple[int, ...] = (128, 256)  # 512 would need 75 GB
     batch: int = 512
@@ -73,6 +75,7 @@ REHEARSAL = Sizes(
     vit=ViTConfig(image_size=16, patch_size=4, width=16, depth=1, heads=1, dtype="bfloat16"),
     local=8,
     projector=16,
+    decoder=(16, 1, 1),
     ijepa=(4, 8),
     lejepa=(4,),
     batch=4,
@@ -155,7 +158,11 @@ def mae(sizes: Sizes) -> Iterator[Result]:
     """Masked autoencoder steps over batch sizes."""
     if "mae" not in OBJECTIVES:
         raise MissingPart("there is no objective 'mae'")
-    return _rates("MAE step", OBJECTIVES["mae"](vit=sizes.vit), sizes.ijepa, sizes, 0.33)
+    width, depth, heads = sizes.decoder
+    objective = OBJECTIVES["mae"](
+        vit=sizes.vit, decoder_width=width, decoder_depth=depth, decoder_heads=heads
+    )
+    return _rates("MAE step", objective, sizes.ijepa, sizes, 0.33)
 
 
 def dropping(sizes: Sizes) -> list[Result]:

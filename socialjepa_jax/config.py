@@ -24,6 +24,7 @@ from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.optim import AdamW
@@ -193,7 +194,7 @@ class Experiment:
 
     name: str
     data: ToysData | SmallNorbData | ArraysData | FolderData
-    objective: IJepa | LeJepa | MaskedLeJepa | VicReg | InfoNce
+    objective: IJepa | LeJepa | MaskedLeJepa | VicReg | InfoNce | Mae
     seed: int = 0
     pretrain_on: str = "train"
     augment: Augment = Augment()

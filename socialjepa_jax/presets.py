@@ -15,6 +15,7 @@ PRESETS = {
         "toys_ijepa",
         "toys_ijepa_vits",
         "toys_lejepa",
+        "toys_mae",
         "smallnorb_ijepa",
         "eth80_ijepa",
         "eth80_lejepa",

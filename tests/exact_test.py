@@ -18,6 +18,7 @@ from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.objectives.views import MultiCrop
@@ -191,6 +192,7 @@ KINDS = {
     "vicreg": VicReg(**HEADS, projector_layers=2, views=PAIR),
     "vicreg_resnet": VicReg(**HEADS | RESNET, projector_layers=2, views=PAIR),
     "infonce": InfoNce(**HEADS, projector_layers=1, views=PAIR),
+    "mae": Mae(vit=ViTConfig(**SIZES), decoder_width=8, decoder_depth=1, decoder_heads=2),
 }
 
 

@@ -18,6 +18,7 @@ from socialjepa_jax.models.vit import SIZES, ViT, ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.objectives.views import MultiCrop
@@ -173,12 +174,35 @@ def test_masked_lejepa_trains_both_passes():
     assert 0 <= flops.step(objective, 4) / 4 / (both + head) - 1 < 0.05
 
 
+def mae(config, width, depth):
+    """Per picture: the encoder on 49 patches, the decoder's first layer, blocks and last layer."""
+    D, N, K, E = config.width, 196, 49, config.patch_size**2 * config.channels
+    ends = 2 * (K + 1) * D * width + 2 * (N - K) * width * E
+    metrics = 2 * (2 * (N - K) * E + D)  # of the variances
+    return trained(config, K) + 3 * (ends + blocks(width, depth, N + 1)) + metrics
+
+
+def test_a_mae_step_is_its_closed_form():
+    objective = Mae(vit=SHALLOW, decoder_width=256, decoder_depth=4)
+    assert flops.step(objective, 4) == pytest.approx(4 * mae(SHALLOW, 256, 4), rel=1e-9)
+
+
+@pytest.mark.parametrize("width, depth, giga", [(256, 4, 10.8), (512, 8, 38.3)])
+def test_a_mae_step_at_vit_s_is_the_published_figure(width, depth, giga):
+    """These leave out the decoder's first and last layer, and count a gradient of the pictures."""
+    not_counted = 3 * 2 * (50 * 384 * width + 147 * width * 768) - patches(ViTConfig(), 49)
+    assert (mae(ViTConfig(), width, depth) - not_counted) / GIGA == pytest.approx(giga, abs=0.06)
+
+
 def test_how_it_is_run_does_not_change_model_flops():
     ways = {"remat": True, "scan_layers": True, "attention": "cudnn", "dtype": "bfloat16"}
     other = dataclasses.replace(SHALLOW, **ways)
     one, two = (IJepa(vit=v, predictor="vit", masks=MASKS) for v in (SHALLOW, other))
     assert flops.step(one, 2) == flops.step(two, 2)
     assert flops.encoding(one, 2) == flops.encoding(two, 2) == 2 * 2 * vit(SHALLOW, 196)
+    one, two = (Mae(vit=v, decoder_depth=2) for v in (SHALLOW, other))
+    assert flops.step(one, 2) == flops.step(two, 2)
+    assert flops.encoding(one, 2) == flops.encoding(two, 2) == 2 * vit(SHALLOW, 196)
 
 
 def test_loops_branches_and_devices_count():

@@ -1,13 +1,14 @@
-"""Block masks for I-JEPA: which patches the encoder sees and which it must predict.
+"""Masks: which patches the encoder sees and which are to be predicted. Blocks for I-JEPA, random
+subsets for MAE.
 
 Shape key: B batch, R candidate sets, M target blocks, N patches of the grid, K context slots,
 S slots of a target block.
 
 All shapes are static, so that a training step compiles once and masked patches can really be
 dropped. A sample's mask depends on (key, sample index) alone, whatever batch or device it is in.
-The sampler follows Assran et al. (2023) with three differences from the code published with it:
-positions reach the last row and column, the context is a random subset of the visible patches (not
-the first ones in raster order), and there is no unbounded search.
+The block sampler follows Assran et al. (2023) with three differences from the code published with
+it: positions reach the last row and column, the context is a random subset of the visible patches
+(not the first ones in raster order), and there is no unbounded search.
 """
 
 import math
@@ -190,6 +191,31 @@ class BlockSampler:
         row_MS = corner_M2[:, :1] + (slot_S // size[1])[None]
         column_MS = corner_M2[:, 1:] + (slot_S % size[1])[None]
         return jnp.where(valid_S[None], row_MS * self.grid[1] + column_MS, 0), valid_S
+
+
+def random_subsets(
+    key: jax.Array, index_B: jax.Array, num_patches: int, num_kept: int
+) -> tuple[jax.Array, jax.Array]:
+    """MAE's masks: a uniformly random subset of each sample's patches is kept (He et al., 2022).
+
+    As in the code published with it, random numbers are sorted and the first patches kept.
+
+    Args:
+        key: the same for all samples.
+        index_B: i32[B], the samples.
+        num_patches: N, of the grid.
+        num_kept: K, patches that are kept.
+
+    Returns:
+        i32[B, K] and i32[B, N - K], the patches that are kept and those that are masked, in random
+        order.
+    """
+
+    def order(index: jax.Array) -> jax.Array:
+        return jnp.argsort(jax.random.bits(jax.random.fold_in(key, index), (num_patches,)))
+
+    order_BN = jax.vmap(order)(index_B)
+    return order_BN[:, :num_kept], order_BN[:, num_kept:]
 
 
 def block_size(

@@ -1,16 +1,20 @@
-"""Predictors of I-JEPA: from what the context encoder saw to what the target encoder says.
+"""Predictors of I-JEPA: from what the context encoder saw to what the target encoder says; and the
+decoder of MAE: from what the encoder saw to pixels.
 
 Shape key: B batch, N patches of the grid, K context patches, M target blocks, S slots of a block,
-D features of the encoder, P features of the predictor, T tokens.
+D features of the encoder, P features of the predictor, T tokens, E values of a patch's pixels.
 """
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from socialjepa_jax.data.masking import Masks
+from socialjepa_jax.models import attention
 from socialjepa_jax.models.transformer import Block, Dense, LayerNorm, gelu, sincos_positions
-from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.models.vit import Tower, ViTConfig
 
 
 class MlpPredictor(nnx.Module):
@@ -102,3 +106,48 @@ def _valid(masks: Masks, num_context: int) -> jax.Array | None:
     prefix = num_context - valid_BK.shape[1]  # CLS
     valid_BT = jnp.pad(valid_BK, ((0, 0), (prefix, 0)), constant_values=True)
     return jnp.concatenate([jnp.repeat(valid_BT, M, axis=0), valid_BMS.reshape(B * M, S)], axis=1)
+
+
+class PixelDecoder(Tower):
+    """MAE's decoder: a transformer on the visible tokens and a mask token for every other patch.
+
+    As in He et al. (2022) all tokens get fixed sine-cosine positions, a CLS token none, and a
+    linear layer makes pixels of what is in the places of the mask tokens. Blocks are run as the
+    encoder's are. Attention does not ask for an order of tokens, so they are not put back into that
+    of the grid; and what the loss never sees, the pixels of visible patches, is not computed.
+    """
+
+    def __init__(
+        self, encoder: ViTConfig, width: int, depth: int, heads: int, rngs: nnx.Rngs
+    ) -> None:
+        c = dataclasses.replace(encoder, width=width, depth=depth, heads=heads)
+        attention.check(c.attention, width // heads, c.dtype)  # before anything is compiled
+        self.embed = Dense(encoder.width, width, std=c.init_std, dtype=c.dtype, rngs=rngs)
+        self.mask_token = nnx.Param(c.init_std * jax.random.normal(rngs.params(), (width,)))
+        self.make_blocks(c, rngs)
+        self.norm = LayerNorm(width, dtype=c.dtype)
+        pixels = c.patch_size**2 * c.channels
+        self.project = Dense(width, pixels, std=c.init_std, dtype=c.dtype, rngs=rngs)
+
+    def __call__(
+        self,
+        tokens_BKD: jax.Array,
+        cls_BD: jax.Array | None,
+        kept_BK: jax.Array,
+        masked_BM: jax.Array,
+    ) -> jax.Array:
+        """Predicted pixels [B, M, E] of the masked patches, each laid out as `patchify` does.
+
+        Args:
+            tokens_BKD: visible tokens after the encoder's final LayerNorm.
+            cls_BD: its CLS token, if there is one.
+            kept_BK: i32[B, K], the visible patches.
+            masked_BM: i32[B, M], the others.
+        """
+        c = self.config
+        positions_NP = jnp.asarray(sincos_positions(c.grid, c.width)).astype(c.dtype)
+        x = self.embed(tokens_BKD) + positions_NP[kept_BK]
+        hidden = self.mask_token[...].astype(c.dtype)[None, None] + positions_NP[masked_BM]
+        prefix = [] if cls_BD is None else [self.embed(cls_BD)[:, None]]
+        x, _ = self.through_blocks(jnp.concatenate([*prefix, x, hidden], axis=1))
+        return self.project(self.norm(x[:, -masked_BM.shape[1] :]))

@@ -117,22 +117,13 @@ def patchify(images_BHWC: jax.Array, patch: int) -> jax.Array:
     return x.swapaxes(2, 3).reshape(B, -1, patch * patch * C)
 
 
-class ViT(nnx.Module):
-    """Patch embedding, fixed sine-cosine positions, pre-LayerNorm blocks, final LayerNorm."""
+class Tower(nnx.Module):
+    """Pre-LayerNorm blocks as a `ViTConfig` wants them: how many, how wide, how run."""
 
-    def __init__(self, config: ViTConfig, rngs: nnx.Rngs) -> None:
+    def make_blocks(self, config: ViTConfig, rngs: nnx.Rngs) -> None:
+        """Adds the blocks, drawn from `rngs` in their order."""
         c = config
         self.config = config
-        self.patch = Dense(
-            c.patch_size**2 * c.channels, c.width, std=c.init_std, dtype=c.dtype, rngs=rngs
-        )
-        count = c.cls_token + c.registers
-        if c.cls_token:
-            self.cls = nnx.Param(c.init_std * jax.random.normal(rngs.params(), (c.width,)))
-        if c.registers:
-            shape = (c.registers, c.width)
-            self.registers = nnx.Param(c.init_std * jax.random.normal(rngs.params(), shape))
-        self.num_prefix = count
         blocks = [
             Block(
                 c.width, c.heads, c.mlp_ratio, std=c.init_std, dtype=c.dtype, choice=c.attention,
@@ -145,6 +136,50 @@ class ViT(nnx.Module):
         else:
             for i, block in enumerate(blocks):
                 setattr(self, f"block_{i:02d}", block)
+
+    def through_blocks(
+        self,
+        x_BTD: jax.Array,
+        valid_BT: jax.Array | None = None,
+        lengths: Lengths | None = None,
+    ) -> tuple[jax.Array, list[jax.Array]]:
+        """The tokens after the last block, and after each; see `Block`."""
+        depth = self.config.depth
+        names = ["blocks"] if self.config.scan_layers else [f"block_{i:02d}" for i in range(depth)]
+        parts = [nnx.split(getattr(self, name)) for name in names]
+        graph = parts[0][0]  # the same for all
+
+        def apply(x_BTD: jax.Array, state: nnx.State) -> tuple[jax.Array, jax.Array]:
+            x_BTD = _block(graph, lengths, state, x_BTD, valid_BT)
+            return x_BTD, x_BTD
+
+        block = jax.checkpoint(apply) if self.config.remat else apply
+        if self.config.scan_layers:
+            x_BTD, each = jax.lax.scan(block, x_BTD, parts[0][1])
+            return x_BTD, list(each)
+        outputs = []
+        for _, state in parts:
+            x_BTD, _ = block(x_BTD, state)
+            outputs.append(x_BTD)
+        return x_BTD, outputs
+
+
+class ViT(Tower):
+    """Patch embedding, fixed sine-cosine positions, pre-LayerNorm blocks, final LayerNorm."""
+
+    def __init__(self, config: ViTConfig, rngs: nnx.Rngs) -> None:
+        c = config
+        self.patch = Dense(
+            c.patch_size**2 * c.channels, c.width, std=c.init_std, dtype=c.dtype, rngs=rngs
+        )
+        count = c.cls_token + c.registers
+        if c.cls_token:
+            self.cls = nnx.Param(c.init_std * jax.random.normal(rngs.params(), (c.width,)))
+        if c.registers:
+            shape = (c.registers, c.width)
+            self.registers = nnx.Param(c.init_std * jax.random.normal(rngs.params(), shape))
+        self.num_prefix = count
+        self.make_blocks(c, rngs)
         self.norm = LayerNorm(c.width, dtype=c.dtype)
 
     def __call__(
@@ -172,7 +207,7 @@ class ViT(nnx.Module):
         valid_BT = valid_BK
         if valid_BK is not None:
             valid_BT = jnp.pad(valid_BK, ((0, 0), (self.num_prefix, 0)), constant_values=True)
-        x, outputs = self._through_blocks(x, valid_BT)
+        x, outputs = self.through_blocks(x, valid_BT)
         out: dict[str, jax.Array] = {}
         for i, x_BTD in enumerate(outputs):
             out |= {f"block_{i:02d}/{name}": part for name, part in self._parts(x_BTD).items()}
@@ -195,32 +230,9 @@ class ViT(nnx.Module):
         patch = self.config.patch_size
         parts = [self._embed(x, None, (x.shape[1] // patch, x.shape[2] // patch)) for x in images]
         lengths = tuple((part.shape[0], part.shape[1]) for part in parts)
-        x_ND, _ = self._through_blocks(pack(parts), None, lengths)
+        x_ND, _ = self.through_blocks(pack(parts), None, lengths)
         found = [self._parts(x_BTD) for x_BTD in unpack(self.norm(x_ND), lengths)]
         return [out | {"mean": _masked_mean(out["tokens"], None)} for out in found]
-
-    def _through_blocks(
-        self, x_BTD: jax.Array, valid_BT: jax.Array | None, lengths: Lengths | None = None
-    ) -> tuple[jax.Array, list[jax.Array]]:
-        """The tokens after the last block, and after each."""
-        depth = self.config.depth
-        names = ["blocks"] if self.config.scan_layers else [f"block_{i:02d}" for i in range(depth)]
-        parts = [nnx.split(getattr(self, name)) for name in names]
-        graph = parts[0][0]  # the same for all
-
-        def apply(x_BTD: jax.Array, state: nnx.State) -> tuple[jax.Array, jax.Array]:
-            x_BTD = _block(graph, lengths, state, x_BTD, valid_BT)
-            return x_BTD, x_BTD
-
-        block = jax.checkpoint(apply) if self.config.remat else apply
-        if self.config.scan_layers:
-            x_BTD, each = jax.lax.scan(block, x_BTD, parts[0][1])
-            return x_BTD, list(each)
-        outputs = []
-        for _, state in parts:
-            x_BTD, _ = block(x_BTD, state)
-            outputs.append(x_BTD)
-        return x_BTD, outputs
 
     def _embed(
         self, images_BHWC: jax.Array, keep_BK: jax.Array | None, grid: tuple[int, int]

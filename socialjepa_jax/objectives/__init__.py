@@ -3,6 +3,7 @@
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 
@@ -12,4 +13,5 @@ OBJECTIVES: dict[str, type] = {
     "masked_lejepa": MaskedLeJepa,
     "vicreg": VicReg,
     "infonce": InfoNce,
+    "mae": Mae,
 }

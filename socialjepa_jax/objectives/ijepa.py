@@ -187,9 +187,9 @@ class IJepa:
         latent_B1D = context[self.latent].astype(jnp.float32)[:, None]
         metrics = {
             "mask_ratio": reduce.mean(masks.ratio_B),
-            "prediction_variance": _variance(predicted_BPD, weight_BP, reduce),
-            "target_variance": _variance(target_BPD, weight_BP, reduce),
-            "latent_variance": _variance(latent_B1D, jnp.ones_like(latent_B1D[..., 0]), reduce),
+            "prediction_variance": variance(predicted_BPD, weight_BP, reduce),
+            "target_variance": variance(target_BPD, weight_BP, reduce),
+            "latent_variance": variance(latent_B1D, jnp.ones_like(latent_B1D[..., 0]), reduce),
         }
         return loss, jax.lax.stop_gradient(metrics)
 
@@ -255,7 +255,7 @@ class IJepa:
         return {"latent": out[f"{self.latent_encoder}/{self.latent}"], **out}
 
 
-def _variance(x_BPD: jax.Array, weight_BP: jax.Array, reduce: Reduce) -> jax.Array:
+def variance(x_BPD: jax.Array, weight_BP: jax.Array, reduce: Reduce) -> jax.Array:
     """Variance per feature over images and predictions of the global batch, averaged."""
     total = reduce.mean(weight_BP.sum(1))
     mean_D = reduce.mean(jnp.einsum("bp,bpd->bd", weight_BP, x_BPD)) / total

@@ -19,6 +19,7 @@ from configs import (
     toys_ijepa,
     toys_ijepa_vits,
     toys_lejepa,
+    toys_mae,
 )
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import loop
@@ -29,6 +30,7 @@ CONFIGS = {
     "smallnorb_ijepa": smallnorb_ijepa,
     "eth80_ijepa": eth80_ijepa,
     "toys_lejepa": toys_lejepa,
+    "toys_mae": toys_mae,
     "eth80_lejepa": eth80_lejepa,
     "folder_ijepa": folder_ijepa,
 }

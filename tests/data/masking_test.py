@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from socialjepa_jax.data.masking import BlockSampler, MaskConfig, block_size
+from socialjepa_jax.data.masking import BlockSampler, MaskConfig, block_size, random_subsets
 from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "ijepa.npz")
@@ -162,3 +162,35 @@ def test_sizes_that_cannot_work_are_refused(config, grid, message):
 def test_bad_settings_are_refused(fields):
     with pytest.raises(InputError, match=next(iter(fields))):
         MaskConfig(**fields)
+
+
+@functools.cache
+def subsets(count=COUNT, num_patches=6, num_kept=2, seed=0):
+    draw = jax.jit(random_subsets, static_argnums=(2, 3))
+    return jax.device_get(draw(jax.random.key(seed), jnp.arange(count), num_patches, num_kept))
+
+
+def test_a_patch_is_kept_or_masked():
+    kept, masked = subsets()
+    assert kept.shape == (COUNT, 2) and masked.shape == (COUNT, 4)
+    whole = np.sort(np.concatenate([kept, masked], axis=1), axis=1)
+    np.testing.assert_array_equal(whole, np.tile(np.arange(6), (COUNT, 1)))
+
+
+def test_every_subset_is_equally_likely():
+    kept, masked = subsets()
+    counts = np.bincount(np.ravel_multi_index(kept.T, (6, 6)), minlength=36).reshape(6, 6)
+    assert not np.diagonal(counts).any()
+    pairs = counts[~np.eye(6, dtype=bool)]  # in both orders
+    assert scipy.stats.chisquare(pairs).pvalue > 1e-4
+    first = np.bincount(masked[:, 0], minlength=6)
+    assert scipy.stats.chisquare(first).pvalue > 1e-4
+
+
+def test_a_subset_depends_on_key_and_sample_alone():
+    kept, masked = subsets()
+    index = jnp.array([17, 3999, 0])
+    some_kept, some_masked = random_subsets(jax.random.key(0), index, 6, 2)
+    np.testing.assert_array_equal(some_kept, kept[index])
+    np.testing.assert_array_equal(some_masked, masked[index])
+    assert (subsets(seed=1)[0] != kept).any(axis=1).mean() == pytest.approx(29 / 30, abs=0.02)

@@ -18,7 +18,7 @@ from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.validate import InputError
 
-QUICK = ("hardware", "mae", "attention", "alignment", "pytorch")
+QUICK = ("hardware", "attention", "alignment", "pytorch")
 
 
 def check(found, names):
@@ -37,9 +37,16 @@ def test_quick_sections_run_through(tmp_path):
     saved = json.loads((tmp_path / "gpu_suite.json").read_text())
     assert set(saved["sections"]) == set(QUICK) and saved["rehearsal"] is True
     text = (tmp_path / "gpu_suite.txt").read_text()
-    assert "[mae] skipped: there is no objective 'mae'" in text
     assert "matmul peak, TFLOP/s" in text and "REHEARSAL" in text
     assert "attention='cudnn' needs a GPU" in text
+
+
+def test_a_part_that_does_not_exist_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(suite_sections, "OBJECTIVES", {})
+    found = gpu_suite.run(tmp_path, ["mae"], REHEARSAL)
+    assert found["sections"]["mae"]["status"] == "skipped"
+    text = (tmp_path / "gpu_suite.txt").read_text()
+    assert "[mae] skipped: there is no objective 'mae'" in text
 
 
 @pytest.mark.nightly
@@ -186,9 +193,12 @@ def test_the_targets_are_those_published():
     step = bench_steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench_steps, "make_step", lambda *a, **k: step)
-        ijepa, lejepa = (list(f(sizes))[-1] for f in (suite_sections.ijepa, suite_sections.lejepa))
+        ijepa, lejepa, mae = (
+            list(getattr(suite_sections, name)(sizes))[-1] for name in ("ijepa", "lejepa", "mae")
+        )
     assert (ijepa.target, ijepa.stretch) == pytest.approx((0.35, 0.47))
     assert (lejepa.target, lejepa.stretch) == pytest.approx((0.33, 0.45))
+    assert (mae.target, mae.stretch) == pytest.approx((0.33, 0.45))
 
 
 class _Compiled:

@@ -19,6 +19,7 @@ from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import ViTConfig, vits
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.validate import InputError
 
@@ -79,7 +80,8 @@ def test_auto_takes_the_measured_choice_for_the_length(monkeypatch):
 
 def test_the_encoders_of_an_objective_are_found():
     small = dataclasses.replace(ViTConfig(), depth=1)
-    assert list(vits(IJepa(vit=small))) == list(vits(LeJepa(encoder=small))) == [small]
+    for objective in (IJepa(vit=small), LeJepa(encoder=small), Mae(vit=small)):
+        assert list(vits(objective)) == [small]
 
 
 @pytest.mark.parametrize("tokens", [37, 79])

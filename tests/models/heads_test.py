@@ -4,8 +4,8 @@ import numpy as np
 
 from socialjepa_jax.data.masking import Masks
 from socialjepa_jax.models.functional import functional
-from socialjepa_jax.models.heads import MlpPredictor, ViTPredictor
-from socialjepa_jax.models.transformer import sincos_positions
+from socialjepa_jax.models.heads import MlpPredictor, PixelDecoder, ViTPredictor
+from socialjepa_jax.models.transformer import Block, LayerNorm, sincos_positions
 from socialjepa_jax.models.vit import ViTConfig
 
 ENCODER = ViTConfig(image_size=16, patch_size=4, channels=1, width=16, depth=1, heads=2)
@@ -73,3 +73,37 @@ def test_slots_not_in_use_change_nothing():
     )
     out_padded = apply(params, pad(tokens, 1), cls, padded)
     np.testing.assert_allclose(out_padded[:, :, :2], out, atol=1e-6)
+
+
+def part(make, params, x):
+    return functional(make).apply(params, x)
+
+
+def published_decoder(params, tokens, cls, kept):
+    """As published with MAE: CLS and all places in the grid's order, every patch predicted."""
+    dense = lambda p, x: x @ p["kernel"] + p["bias"][None, None]  # noqa: E731
+    x = jnp.tile(params["mask_token"][None, None], (2, 16, 1))
+    x = x.at[jnp.arange(2)[:, None], kept].set(dense(params["embed"], tokens))
+    positions = jnp.pad(jnp.asarray(sincos_positions((4, 4), 12)), ((1, 0), (0, 0)))
+    x = jnp.concatenate([dense(params["embed"], cls[:, None]), x], axis=1) + positions[None]
+    for i in range(2):
+        make = lambda rngs: Block(12, 3, 4.0, std=1.0, dtype="float32", rngs=rngs)  # noqa: E731
+        x = part(make, params[f"block_{i:02d}"], x)
+    x = part(lambda rngs: LayerNorm(12, dtype="float32"), params["norm"], x)
+    return dense(params["project"], x)[:, 1:]
+
+
+def test_the_pixel_decoder_is_the_published_one_at_the_masked_patches():
+    head = functional(lambda rngs: PixelDecoder(ENCODER, 12, 2, 3, rngs))
+    params = enlarge(jax.jit(head.init)(jax.random.key(0)))
+    tokens, cls, masks = predictor_inputs()
+    kept = masks.context_BK
+    masked = np.stack([np.setdiff1d(np.arange(16), own)[::-1] for own in np.asarray(kept)])
+    out = jax.jit(head.apply)(params, tokens, cls, kept, masked)
+    everything = jax.jit(published_decoder)(params, tokens, cls, kept)
+    assert out.shape == (2, 12, 4 * 4)
+    expected = np.take_along_axis(np.asarray(everything), masked[:, :, None], axis=1)
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+    assert jnp.abs(out).max() > 0.1
+    without = jax.jit(head.apply)(params, tokens, None, kept, masked)
+    assert jnp.abs(without - out).max() > 1e-3  # CLS takes part
