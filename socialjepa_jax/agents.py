@@ -292,6 +292,12 @@ class Trainer:
             )
         if self._takes_kernels:  # which one device has and several have not
             raise validate.InputError(f"exact_shards={shards} needs attention='xla'")
+        low = any(vit.dtype == "bfloat16" for vit in vits(self.objective))
+        if low and jax.default_backend() == "cpu" and jax.__version_info__ < (0, 12):
+            raise validate.InputError(
+                f"exact_shards={shards} needs dtype='float32' on CPUs: with 'bfloat16' the "
+                f"compiler of jax {jax.__version__} may crash (that of 0.12 does not)"
+            )
 
     @property
     def _takes_kernels(self) -> bool:

@@ -12,6 +12,8 @@ import pytest
 from socialjepa_jax import agent_data, agents, sharding
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.resident import channel_statistics, normalize
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.validate import InputError
 
@@ -208,6 +210,18 @@ def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
 def test_exact_sums_that_cannot_be_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize("version", [(0, 10, 2), (0, 12, 0)])
+def test_exact_sums_that_would_crash_the_compiler_are_refused(version, monkeypatch):
+    monkeypatch.setattr(jax, "__version_info__", version)
+    low = IJepa(vit=ViTConfig(dtype="bfloat16"))
+    if version < (0, 12):
+        with pytest.raises(InputError, match="exact_shards=4 needs dtype='float32' on CPUs"):
+            make(objective=low, exact_shards=4)
+    else:
+        make(objective=low, exact_shards=4)
+    make(objective=IJepa(), exact_shards=4)
 
 
 def test_sharded_step_equals_the_objective_by_hand():
