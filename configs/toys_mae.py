@@ -3,10 +3,11 @@
 Paper: MAE (arXiv:2111.06377), section 3: 75 % of the patches masked, normalised pixels, a decoder
 narrower and shallower than the encoder.
 Command: python -m socialjepa_jax.train --config=configs/toys_mae.py --workdir=runs/toys_mae
-Cost: three minutes of training at 1,700 pictures/s, which one CPU core does, and the evaluations.
-Expected: not measured to its end. In a run of 400 steps the loss came to 0.68-0.75 and still fell;
-the best constant prediction has 0.94 (target_variance). RankMe of the CLS tokens dropped from 11 to
-3-5 and was 5-7 at the end. R2 on held-out objects was 0.847; untrained encoders have 0.811.
+Cost: four minutes on one CPU core, at 1,500 pictures/s.
+Expected: a loss of 0.60-0.61, where the best constant prediction has 0.95 (target_variance). No loss
+acts on the CLS tokens, which are the latents: their RankMe is 8, 9 and 16 of 48. R2 on held-out
+objects 0.72 between the cameras (two pairs: 0.82, 0.62), untrained encoders 0.81, shared factors
+alone 0.70, two agents of the same camera 0.78: training does not add alignability.
 """
 
 import ml_collections
