@@ -4,7 +4,7 @@ Paper: MAE (arXiv:2111.06377), section 3: 75 % of the patches masked, normalised
 narrower and shallower than the encoder.
 Command: python -m socialjepa_jax.train --config=configs/toys_mae.py --workdir=runs/toys_mae
 Cost: four minutes on one CPU core, at 1,500 pictures/s.
-Expected: a loss of 0.60-0.61, where the best constant prediction has 0.95 (target_variance). No loss
+Expected: a loss of 0.60-0.61; the best constant prediction has 0.95 (target_variance). No loss
 acts on the CLS tokens, which are the latents: their RankMe is 8, 9 and 16 of 48. R2 on held-out
 objects 0.72 between the cameras (two pairs: 0.82, 0.62), untrained encoders 0.81, shared factors
 alone 0.70, two agents of the same camera 0.78: training does not add alignability.

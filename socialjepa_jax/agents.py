@@ -203,7 +203,8 @@ class Trainer:
         )
         with jax.named_scope("after_update"):
             aux = self.objective.after_update(params, aux, state.step, hparams)
-        norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(grads)))
+        dot = functools.partial(jnp.vdot, precision=jax.lax.Precision.HIGHEST)
+        norm = jnp.sqrt(sum(dot(g, g) for g in jax.tree.leaves(grads)))
         metrics = {"loss": loss, "grad_norm": norm, "learning_rate": rate, **metrics}
         after = replace(state, step=state.step + 1, params=params, aux=aux, opt_state=opt_state)
         return self._unless_bad(jnp.isfinite(loss) & jnp.isfinite(norm), state, after), metrics
