@@ -75,7 +75,7 @@ SPEEDS = {
 
 def shown(speeds: Mapping[str, float]) -> str:
     """Speeds on one line, as they are read."""
-    return "  ".join(form.format(speeds[name]) for name, form in SPEEDS.items() if name in speeds)
+    return ", ".join(form.format(speeds[name]) for name, form in SPEEDS.items() if name in speeds)
 
 
 @functools.cache

@@ -61,7 +61,7 @@ def test_results_are_awaited():
 
 def test_speeds_are_read_in_one_line():
     speeds = {"images_per_s": 1234.4, "tflops_per_s": 0.0261, "mfu": 0.314}
-    assert hardware.shown(speeds) == "1234 images/s  0.0261 TFLOP/s  31% of the matmul peak"
+    assert hardware.shown(speeds) == "1234 images/s, 0.0261 TFLOP/s, 31% of the matmul peak"
     assert hardware.shown({}) == ""
 
 

@@ -179,6 +179,6 @@ def environment(run: RunData) -> html.Html:
         return html.missing("The workdir has no config.json.")
     found = [*sorted(run.versions.items()), *speed(run).items()]
     rows = [Row(name, {"is": str(text)}, kind="text") for name, text in found]
-    grid = tables.to_html(Table((Column("is", ""),), rows)) if rows else ""
+    grid = tables.to_html(Table((Column("is", "value"),), rows, corner="name")) if rows else ""
     config = json.dumps(run.config, indent=2, ensure_ascii=False)
     return html.join(grid, html.folded("Configuration", html.tag("pre", config)))
