@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from socialjepa_jax.validate import InputError, divides
+from socialjepa_jax.validate import InputError, divides, positive
 
 Float64 = NDArray[np.floating[Any]]  # always float64; the linear algebra stubs say no more
 
@@ -127,13 +127,20 @@ class Moments:
         """`of`, with the rows spread over all devices of a mesh and the sums added up by psum.
 
         Arrays that lie on devices do not leave them, and a block of rows at a time is turned to
-        float64 there. N must be a multiple of the number of devices.
+        float64 there.
+
+        Raises:
+          InputError: x and y differ in N, or N is no positive multiple of the number of devices.
         """
-        count = np.shape(x_ND)[0]
+        pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
+        count, other = map(len, pair)
+        if count != other:
+            raise InputError(f"x has {count} rows but y has {other}")
+        positive(rows=count)
         divides(mesh.size, rows=count)
         with jax.enable_x64(True):
             rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-            sums = _sharded_sums(*jax.device_put((x_ND, y_NE), rows), mesh, BLOCK_ROWS)
+            sums = _sharded_sums(*jax.device_put(pair, rows), mesh, BLOCK_ROWS)
             return Moments(count, *(np.asarray(value) for value in sums))
 
     def __add__(self, other: Moments) -> Moments:

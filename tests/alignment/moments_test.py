@@ -63,5 +63,7 @@ def test_eight_devices_give_what_one_gives(block, monkeypatch):
     found = Moments.sharded(*on_devices, mesh)
     assert_same(found, Moments.of(x.astype(np.float32), y.astype(np.float32)))
     assert found.xx.dtype == np.float64
-    with pytest.raises(InputError, match="rows=159"):
-        Moments.sharded(x[1:], y[1:], mesh)
+    assert_same(Moments.sharded(x.tolist(), y.tolist(), mesh), Moments.of(x, y))
+    for start_x, start_y, message in ((1, 1, "rows=159"), (8, 0, "152 .* 160"), (160, 160, "=0")):
+        with pytest.raises(InputError, match=message):
+            Moments.sharded(x[start_x:], y[start_y:], mesh)
