@@ -16,7 +16,7 @@ compiled, so that 8 minutes may not be enough for the first call.
 import json
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -27,6 +27,8 @@ from experiments.suite_sections import GPU, REHEARSAL, SECTIONS, MissingPart, Si
 from socialjepa_jax import compilation, launch, validate
 from socialjepa_jax.json_files import write_json
 from socialjepa_jax.validate import InputError
+
+Rows = Sequence[dict[str, Any]]
 
 
 def run(
@@ -50,11 +52,22 @@ def run(
     for name in SECTIONS:
         if (names and name not in names) or found["sections"].get(name, {}).get("status") == "done":
             continue
+        # What an earlier call found of it stays until there is something new.
+        found["sections"].setdefault(name, _section("left", "nothing was measured"))
+        _write(out, found)
         for section in _measure(name, sizes, begin + limit):
             found["sections"][name] = section
-            write_json(out / "gpu_suite.json", found)
-            (out / "gpu_suite.txt").write_text(table(found) + "\n")
+            _write(out, found)
     return found
+
+
+def _write(out: pathlib.Path, found: dict[str, Any]) -> None:
+    write_json(out / "gpu_suite.json", found)
+    (out / "gpu_suite.txt").write_text(table(found) + "\n")
+
+
+def _section(status: str, why: str, rows: Rows = (), seconds: float = 0.0) -> dict[str, Any]:
+    return {"status": status, "why": why, "rows": rows, "seconds": seconds}
 
 
 def _measure(name: str, sizes: Sizes, end: float) -> Iterator[dict[str, Any]]:
@@ -62,10 +75,9 @@ def _measure(name: str, sizes: Sizes, end: float) -> Iterator[dict[str, Any]]:
     start, rows = time.monotonic(), list[dict[str, Any]]()
 
     def so_far(status: str, why: str) -> dict[str, Any]:
-        return {"status": status, "why": why, "rows": rows, "seconds": time.monotonic() - start}
+        return _section(status, why, rows, time.monotonic() - start)
 
     if start > end:
-        yield so_far("left", "no time was left")
         return
     logging.info("%s ...", name)
     try:
@@ -131,7 +143,7 @@ def define_flags() -> None:
     flags.DEFINE_string("out", None, "Folder of the results.", required=True)
     flags.DEFINE_list("only", [], f"Sections: {', '.join(SECTIONS)}; all without it.")
     flags.DEFINE_bool("rehearse", False, "Tiny sizes: everything runs, nothing means anything.")
-    flags.DEFINE_float("seconds", 480.0, "No section begins after this time.")
+    flags.DEFINE_float("seconds", 480.0, "After this time no section begins or goes on.")
 
 
 def main() -> None:

@@ -95,6 +95,7 @@ def test_a_second_call_does_what_the_first_one_left(sections, tmp_path):
 def test_no_section_begins_after_the_time(sections, tmp_path):
     found = gpu_suite.run(tmp_path, [], REHEARSAL, limit=-1.0)
     assert sections == [] and found["sections"]["fine"]["status"] == "left"
+    assert "[fine] left: nothing was measured" in (tmp_path / "gpu_suite.txt").read_text()
     assert gpu_suite.run(tmp_path, ["fine"], REHEARSAL)["sections"]["fine"]["status"] == "done"
 
 
@@ -116,6 +117,8 @@ def test_what_was_found_before_a_kill_is_saved(sections, tmp_path, monkeypatch):
         gpu_suite.run(tmp_path, ["fine"], REHEARSAL)
     saved = json.loads((tmp_path / "gpu_suite.json").read_text())["sections"]["fine"]
     assert saved["status"] == "left" and [row["name"] for row in saved["rows"]] == ["first"]
+    no_time = gpu_suite.run(tmp_path, ["fine"], REHEARSAL, limit=-1.0)
+    assert no_time["sections"]["fine"] == saved
     monkeypatch.setitem(gpu_suite.SECTIONS, "fine", lambda sizes: [Result("all", 1.0)])
     again = gpu_suite.run(tmp_path, ["fine"], REHEARSAL)["sections"]["fine"]
     assert again["status"] == "done" and [row["name"] for row in again["rows"]] == ["all"]
