@@ -102,9 +102,20 @@ def test_no_section_begins_after_the_time(sections, tmp_path):
 def test_a_section_goes_no_further_after_the_time(sections, tmp_path, monkeypatch):
     clock = itertools.count(0.0, 10.0)  # begin, start, after the first figure
     monkeypatch.setattr(gpu_suite.time, "monotonic", lambda: next(clock))
+    figures = [Result("figure", 1.0), Result("other", 3.0)]
+    monkeypatch.setitem(gpu_suite.SECTIONS, "fine", lambda sizes: iter(figures))
     section = gpu_suite.run(tmp_path, ["fine"], REHEARSAL, limit=15.0)["sections"]["fine"]
     assert section["status"] == "left" and section["why"] == "no time was left for the rest"
     assert [row["name"] for row in section["rows"]] == ["figure"]
+
+
+def test_a_section_that_ends_after_the_time_is_done(sections, tmp_path, monkeypatch):
+    """What gives all its figures at once has nothing left to measure."""
+    clock = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(gpu_suite.time, "monotonic", lambda: next(clock))
+    section = gpu_suite.run(tmp_path, ["fine"], REHEARSAL, limit=15.0)["sections"]["fine"]
+    assert section["status"] == "done"
+    assert [row["name"] for row in section["rows"]] == ["figure", "other"]
 
 
 def test_what_was_found_before_a_kill_is_saved(sections, tmp_path, monkeypatch):
