@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import tempfile
 from typing import Any
 
 import jax
@@ -70,6 +71,11 @@ def out_file(name: str | None) -> pathlib.Path | None:
     path = pathlib.Path(name)
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"--out={name} must be a file in a folder that exists")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"--out={name} cannot be written: {error.strerror}") from None
     return path
 
 

@@ -56,11 +56,19 @@ def test_bad_flags_are_refused_before_anything_is_measured(run, bench, argument,
         run(bench, argument)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_no_file(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="must be a file"):
         bench_results.out_file(str(tmp_path))
     assert bench_results.out_file(str(tmp_path / "x.json")) == tmp_path / "x.json"
     assert bench_results.out_file(None) is None
+    assert not list(tmp_path.iterdir())
+
+    def denied(dir):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(bench_results.tempfile, "TemporaryFile", denied)
+    with pytest.raises(InputError, match=r"x\.json cannot be written: Permission denied"):
+        bench_results.out_file(str(tmp_path / "x.json"))
 
 
 @pytest.mark.parametrize("table6", [False, True])
