@@ -100,7 +100,11 @@ def test_a_configuration_says_what_it_is(name):
     config_lib.from_config_dict(CONFIGS[name].get_config())
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+# Its pictures are those of eth80_ijepa, its objective that of toys_lejepa.
+LONG = {"eth80_lejepa": pytest.mark.nightly}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CONFIGS])
 def test_a_configuration_runs_one_step(name, tmp_path):
     config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
