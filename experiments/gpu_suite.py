@@ -9,7 +9,7 @@ toy world's rendering, the sweep of 189 runs, alignment at large N, and a PyTorc
 is installed. Every figure is saved at once, whatever ends the program: the same command goes on
 with the sections that are not done, and finds compiled what they had compiled. None begins after
 `--seconds`, and one at work then ends with its next figure. A part that does not exist is named.
-Writes DIR/gpu_suite.json and DIR/gpu_suite.txt. Cost: no GPU has run it; 18 programs of a ViT-S are
+Writes DIR/gpu_suite.json and DIR/gpu_suite.txt. Cost: no GPU has run it; 15 steps of a ViT-S are
 compiled, so that 8 minutes may not be enough for the first call.
 """
 
