@@ -39,7 +39,7 @@ class Sizes:
         local: pixels of LeJEPA's small views.
         projector: width of its projector.
         decoder: width, depth and heads of the masked autoencoder's decoder.
-        ijepa, lejepa: batch sizes of the steps; the masked autoencoder takes the first's.
+        ijepa, lejepa, mae: batch sizes of the steps.
         batch: of the paired comparisons.
         tokens: sequence lengths of the attention table.
         sigreg: (samples, features, slices).
@@ -57,6 +57,7 @@ class Sizes:
     decoder: tuple[int, int, int] = (512, 8, 16)
     ijepa: tuple[int, ...] = (512, 1024, 2048)
     lejepa: tuple[int, ...] = (128, 256)  # 512 would need 75 GB
+    mae: tuple[int, ...] = (256, 512, 1024)  # and 2048 115 GB
     batch: int = 512
     tokens: tuple[int, ...] = (37, 79, 197)
     sigreg: tuple[tuple[int, int, int], ...] = bench_sigreg.SHAPES
@@ -78,6 +79,7 @@ REHEARSAL = Sizes(
     decoder=(16, 1, 1),
     ijepa=(4, 8),
     lejepa=(4,),
+    mae=(4, 8),
     batch=4,
     tokens=(5, 17),
     sigreg=((64, 8, 16),),
@@ -162,7 +164,7 @@ def mae(sizes: Sizes) -> Iterator[Result]:
     objective = OBJECTIVES["mae"](
         vit=sizes.vit, decoder_width=width, decoder_depth=depth, decoder_heads=heads
     )
-    return _rates("MAE step", objective, sizes.ijepa, sizes, 0.33)
+    return _rates("MAE step", objective, sizes.mae, sizes, 0.33)
 
 
 def dropping(sizes: Sizes) -> list[Result]:
@@ -189,7 +191,8 @@ def attention_choices(sizes: Sizes) -> Iterator[Result]:
                 yield Result(name, float("nan"), note=reason)
         best = min(times, key=times.__getitem__)
         table.append((tokens, best))
-        taken = times[attention.choose("auto", tokens, vit.width // vit.heads, vit.dtype)]
+        chosen = attention.choose("auto", tokens, vit.width // vit.heads, vit.dtype)
+        taken = times.get(chosen, math.nan)  # a kernel that fails here was the fastest elsewhere
         note = f"{best} is {times['xla'] / times[best]:.2f} times as fast as xla"
         name = f"attention, {tokens} tokens, auto / fastest"
         yield Result(name, taken / times[best], 1.0, False, note=note)

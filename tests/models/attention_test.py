@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from jax._src.cudnn import fused_attention_stablehlo as cudnn  # whose checks ask for a GPU
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
@@ -126,9 +125,10 @@ def test_what_is_added_for_cudnn_is_seen_by_no_token(tokens, monkeypatch):
 @pytest.mark.parametrize("tokens", [37, 79, 197])
 def test_kernels_and_their_gradients_are_lowered_for_gpus(choice, tokens, monkeypatch):
     """What jax itself refuses for a GPU shows without one; so it refused odd numbers of tokens."""
-    monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)
-    monkeypatch.setattr(cudnn, "check_compute_capability", lambda _: True)
-    monkeypatch.setattr(cudnn, "is_cuda_compute_capability_equal", lambda _: False)
+    cudnn = "jax._src.cudnn.fused_attention_stablehlo."  # whose checks ask for a GPU
+    monkeypatch.setattr(cudnn + "check_cudnn_version", lambda: 91000)
+    monkeypatch.setattr(cudnn + "check_compute_capability", lambda _: True)
+    monkeypatch.setattr(cudnn + "is_cuda_compute_capability_equal", lambda _: False)
     x = jax.ShapeDtypeStruct((3, 2, tokens, 6, 64), jnp.bfloat16)  # of three agents
 
     def total(*qkv):
