@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment.moments import Float64, as_latents
-from socialjepa_jax.validate import InputError, in_range
+from socialjepa_jax.alignment.moments import Float64, as_latents, check_rows
+from socialjepa_jax.validate import in_range
 
 RANK_CUTOFF = 1e-10  # singular values below this fraction of the largest are rounding
 
@@ -109,8 +109,7 @@ def pwcca(x: Space, y: Space) -> float:
 
 def _bases(x: Space, y: Space) -> tuple[Basis, Basis]:
     bx, by = basis(x), basis(y)
-    if len(bx) != len(by):
-        raise InputError(f"x has {len(bx)} rows but y has {len(by)}")
+    check_rows(len(bx), len(by), "x", "y")
     return bx, by
 
 

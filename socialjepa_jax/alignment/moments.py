@@ -51,13 +51,18 @@ def checked(value: ArrayLike, name: str) -> np.ndarray:
     return array
 
 
+def check_rows(rows_x: int, rows_y: int, name_x: str, name_y: str) -> None:
+    """Raises `InputError` unless x and y have as many rows."""
+    if rows_x != rows_y:
+        raise InputError(f"{name_x} has {rows_x} rows but {name_y} has {rows_y}")
+
+
 def checked_pairs(
     x: ArrayLike, y: ArrayLike, name_x: str, name_y: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Checks two latent matrices of the same states, [N, D] and [N, E]."""
     x_ND, y_NE = checked(x, name_x), checked(y, name_y)
-    if len(x_ND) != len(y_NE):
-        raise InputError(f"{name_x} has {len(x_ND)} rows but {name_y} has {len(y_NE)}")
+    check_rows(len(x_ND), len(y_NE), name_x, name_y)
     return x_ND, y_NE
 
 
@@ -134,8 +139,7 @@ class Moments:
         """
         pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
         count, other = map(len, pair)
-        if count != other:
-            raise InputError(f"x has {count} rows but y has {other}")
+        check_rows(count, other, "x", "y")
         positive(rows=count)
         divides(mesh.size, rows=count)
         with jax.enable_x64(True):
