@@ -15,8 +15,8 @@ import ml_collections
 
 from configs import eth80_ijepa, toys_lejepa
 from socialjepa_jax.config import to_plain
-from socialjepa_jax.data.colour import Colour
-from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.data.augment.colour import Colour
+from socialjepa_jax.data.augment.views import MultiCrop
 
 COLOURS = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2)
 

@@ -14,10 +14,10 @@ import ml_collections
 from configs import toys_ijepa
 from socialjepa_jax.config import Agents, to_plain
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.colour import Colour
+from socialjepa_jax.data.augment.colour import Colour
+from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.lejepa import LeJepa
-from socialjepa_jax.objectives.views import MultiCrop
 
 GREY = Colour(jitter=(0.4, 0.4, 0.0, 0.0))
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from socialjepa_jax import environment
-from socialjepa_jax.json_files import write_json
+from socialjepa_jax import records
+from socialjepa_jax.records import write_json
 from socialjepa_jax.report import html, style
 from socialjepa_jax.report.tables import Cell, Column, Interval, Row, Table, to_html
 
@@ -96,7 +96,7 @@ def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> None:
             "name": name,
             "title": finding.title,
             "scale": scale,
-            "environment": environment.versions(),
+            "environment": records.versions(),
             "settings": dict(finding.settings),
             "claims": [claim.plain() for claim in finding.claims],
             "pictures": pictures,

@@ -15,37 +15,40 @@ import time
 from absl import flags, logging
 
 from experiments import findings
-from socialjepa_jax import compilation, launch
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.performance import compilation
 from socialjepa_jax.report import html
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.running import launch
 
-NAMES = (
-    "id_2d",
-    "id_scaling",
-    "id_grid",
-    "id_gennorm",
-    "id_bound",
-    "id_loss",
-    "id_anisotropic",
-    "id_warp",
-    "id_unmatched",
-    "id_samples",
-    "id_isotropization",
-    "id_dimension",
-    "id_oracle",
-    "id_social",
-    "id_planning",
-    "id_sfa",
-    "sigreg_x",
-    "sigreg_resampling",
-    "sigreg_quadrature",
-    "sigreg_slices",
-    "lejepa_probes",
-    "lejepa_loss_accuracy",
-    "lejepa_lambda_views",
-    "lejepa_ablations",
-)
-"""Every experiment, in the order of the report; each is the module of that name in this package."""
+MODULES = {
+    "id_2d": "experiments.identifiability.two_dimensional",
+    "id_scaling": "experiments.identifiability.scaling",
+    "id_grid": "experiments.identifiability.grid",
+    "id_gennorm": "experiments.identifiability.gennorm",
+    "id_bound": "experiments.identifiability.bound",
+    "id_loss": "experiments.identifiability.loss",
+    "id_anisotropic": "experiments.identifiability.anisotropic",
+    "id_warp": "experiments.identifiability.warp",
+    "id_unmatched": "experiments.identifiability.unmatched",
+    "id_samples": "experiments.identifiability.samples",
+    "id_isotropization": "experiments.identifiability.isotropization",
+    "id_dimension": "experiments.identifiability.dimension",
+    "id_oracle": "experiments.identifiability.oracle",
+    "id_social": "experiments.identifiability.social",
+    "id_planning": "experiments.identifiability.planning",
+    "id_sfa": "experiments.identifiability.sfa",
+    "sigreg_x": "experiments.sigreg.x",
+    "sigreg_resampling": "experiments.sigreg.resampling",
+    "sigreg_quadrature": "experiments.sigreg.quadrature",
+    "sigreg_slices": "experiments.sigreg.slices.experiment",
+    "lejepa_probes": "experiments.lejepa.probes.experiment",
+    "lejepa_loss_accuracy": "experiments.lejepa.loss_accuracy",
+    "lejepa_lambda_views": "experiments.lejepa.lambda_views",
+    "lejepa_ablations": "experiments.lejepa.ablations",
+}
+"""Every experiment in the order of the report: name -> module with `run(scale, out)`."""
+
+NAMES = tuple(MODULES)
 
 PICTURED = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
 """Those that train on pictures, and so can do it on photographs too."""
@@ -75,7 +78,7 @@ def reproduce(
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
         settings = {"eth80": eth80} if name in PICTURED else {}
-        finding = importlib.import_module(f"experiments.{name}").run(scale, out, **settings)
+        finding = importlib.import_module(MODULES[name]).run(scale, out, **settings)
         findings.save(finding, name, scale, out)
         page = write_page(out)
         logging.info("%s: %.0f s.", name, time.monotonic() - begin)

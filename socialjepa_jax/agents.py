@@ -22,10 +22,12 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import exact, sharding, validate
-from socialjepa_jax.agent_data import AgentData, StreamedData
+from socialjepa_jax import exact, sharding
 from socialjepa_jax.data.augment import Augment, augment
-from socialjepa_jax.data.resident import batch_rows, gather, normalize, round_keys
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.data.resident import AgentData, batch_rows, gather, round_keys
+from socialjepa_jax.data.streaming import StreamedData
+from socialjepa_jax.errors import InputError, check_divides, check_one_of
 from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams, Metrics, Objective
 from socialjepa_jax.optim import AdamW
@@ -82,7 +84,7 @@ def agent_key(seed: jax.Array, stream: int) -> jax.Array:
 def choose_agent_map(name: str, exact_shards: int = 0) -> str:
     """ "auto" is "map" on CPUs, where one agent after the other is faster, and for exact sums, and
     "vmap" elsewhere."""
-    validate.one_of(("auto", "vmap", "map"), agent_map=name)
+    check_one_of(("auto", "vmap", "map"), agent_map=name)
     if name != "auto":
         return name
     return "map" if jax.default_backend() == "cpu" or exact_shards else "vmap"
@@ -274,7 +276,7 @@ class Trainer:
         # On several devices their unchecked types would make gradients silently wrong.
         kernels = {vit.attention for vit in vits(self.objective)} - {"xla", "auto"}
         if self.mesh.size > 1 and kernels:
-            raise validate.InputError(
+            raise InputError(
                 f"attention={kernels.pop()!r} runs on one device, here are {self.mesh.size}; "
                 "use 'xla'"
             )
@@ -284,18 +286,18 @@ class Trainer:
     def _check_exact(self) -> None:
         shards, data = self.exact_shards, self.mesh.shape[sharding.DATA]
         if self.agent_map != "map":
-            raise validate.InputError(f"exact_shards={shards} needs agent_map='map'")
-        validate.divides(shards, batch_size=self.batch_size)
+            raise InputError(f"exact_shards={shards} needs agent_map='map'")
+        check_divides(shards, batch_size=self.batch_size)
         if shards % data:
-            raise validate.InputError(
+            raise InputError(
                 f"exact_shards={shards} cannot be shared out by {data} devices "
                 f"({self.mesh.size} devices for several agents)"
             )
         if self._takes_kernels:  # which one device has and several have not
-            raise validate.InputError(f"exact_shards={shards} needs attention='xla'")
+            raise InputError(f"exact_shards={shards} needs attention='xla'")
         low = any(vit.dtype == "bfloat16" for vit in vits(self.objective))
         if low and jax.default_backend() == "cpu" and jax.__version_info__ < (0, 12):
-            raise validate.InputError(
+            raise InputError(
                 f"exact_shards={shards} needs dtype='float32' on CPUs: with 'bfloat16' the "
                 f"compiler of jax {jax.__version__} may crash (that of 0.12 does not)"
             )

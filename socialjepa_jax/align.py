@@ -19,15 +19,15 @@ from typing import Any
 
 from absl import flags
 
-from socialjepa_jax import launch
-from socialjepa_jax.alignment.inputs import Column, Sources, Spaces, read_spaces
 from socialjepa_jax.alignment.maps import METHODS
-from socialjepa_jax.alignment.several import compare_spaces
-from socialjepa_jax.alignment.study import Settings, run_study
-from socialjepa_jax.report import alignment_files
-from socialjepa_jax.report.alignment_page import write_alignment_report
-from socialjepa_jax.report.spaces_page import write_spaces_report
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.alignment.study.inputs import Column, Sources, Spaces, read_spaces
+from socialjepa_jax.alignment.study.spaces import compare_spaces
+from socialjepa_jax.alignment.study.study import Settings, run_study
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.report.alignment import files
+from socialjepa_jax.report.alignment.page import write_alignment_report
+from socialjepa_jax.report.alignment.spaces import write_spaces_report
+from socialjepa_jax.running import launch
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -156,15 +156,15 @@ def _staged(out: Path) -> Iterator[Path]:
 def _align_pair(spaces: Spaces, settings: Settings, folder: Path, *, umap: bool) -> None:
     x, y = spaces.latents
     study = run_study(x, y, settings, groups=spaces.groups, strata=spaces.strata)
-    probes = alignment_files.probe_scores(study, spaces)
-    alignment_files.write_pair(folder, study, spaces, probes)
+    probes = files.probe_scores(study, spaces)
+    files.write_pair(folder, study, spaces, probes)
     write_alignment_report(folder / "report.html", study, spaces, probes=probes, umap=umap)
 
 
 def _align_spaces(spaces: Spaces, settings: Settings, folder: Path) -> None:
     found = compare_spaces(spaces.latents, settings, groups=spaces.groups, strata=spaces.strata)
-    probes = alignment_files.space_probes(found, spaces)
-    alignment_files.write_spaces(folder, found, spaces, settings, probes)
+    probes = files.space_probes(found, spaces)
+    files.write_spaces(folder, found, spaces, settings, probes)
     write_spaces_report(folder / "report.html", found, spaces, probes)
 
 

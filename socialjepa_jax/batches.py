@@ -18,8 +18,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from socialjepa_jax import agents, program, sharding
-from socialjepa_jax.agent_data import AgentData, StreamedData
+from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import resident
@@ -27,8 +26,9 @@ from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.data.files import Broken, Files
 from socialjepa_jax.data.folder import FolderData
-from socialjepa_jax.data.streaming import Calls, Element, Feed, Passes
-from socialjepa_jax.interruption import Stopped
+from socialjepa_jax.data.resident import AgentData
+from socialjepa_jax.data.streaming import Calls, Element, Feed, Passes, StreamedData
+from socialjepa_jax.errors import Stopped
 
 _LIMITED = 0.1  # share of the time that devices may wait for pictures without a warning
 
@@ -93,9 +93,9 @@ class Resident:
         check: Callable[[], None],
     ) -> None:
         self.good = np.ones(dataset.num_states, bool)
-        self._data = program.place(experiment, dataset, trainer)
+        self._data = build.place(experiment, dataset, trainer)
         self._encode = functools.partial(
-            program.encode_states,
+            build.encode_states,
             trainer,
             data=self._data,
             num_states=dataset.num_states,
@@ -119,7 +119,7 @@ class Resident:
         """Nothing runs."""
 
 
-class Tally:
+class BrokenFiles:
     """Broken files: each is listed once, and too many end the run.
 
     Attributes:
@@ -178,15 +178,15 @@ class Stream:
         assert isinstance(data, FolderData)
         self._workers, self._trainer, self._check = data.workers, trainer, check
         self._cameras = experiment.agents.cameras
-        self._rows = program.train_rows(experiment, dataset)
+        self._rows = build.train_rows(experiment, dataset)
         self._files, self.good = files, np.ones(dataset.num_states, bool)
         seen = tuple(sorted(set(self._cameras)))
         total = len(np.unique(files.places[list(seen)]))
         # Every process reads every file, so the first one's list is everybody's.
         listed = None if jax.process_index() else workdir / "broken_files.txt"
-        self._tally = Tally(listed, total, data.max_broken)
+        self._tally = BrokenFiles(listed, total, data.max_broken)
         self._passes = Passes(files, seen, min(run.encode_batch, dataset.num_states))
-        self._seeds = program.make_hparams(experiment)["seed"]
+        self._seeds = build.make_hparams(experiment)["seed"]
         self._total_steps, self._steps = run.steps, run.steps_per_call
         self._calls: Feed | None = None
         self._states: Feed | None = None

@@ -12,13 +12,20 @@ from typing import Any
 
 import ml_collections
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import DATASETS
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.errors import (
+    InputError,
+    check_divides,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+)
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -28,7 +35,6 @@ from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.optim import AdamW
-from socialjepa_jax.validate import InputError
 
 # Fields that choose a class by their `kind`; a new data set or objective is one line in a registry.
 KINDS: dict[str, dict[str, type]] = {
@@ -62,9 +68,9 @@ class Agents:
             )
         if len(set(self.seeds)) != len(self.seeds):
             raise InputError(f"seeds={self.seeds} must be distinct: equal seeds are one agent")
-        validate.non_negative(cameras=min(self.cameras))
+        check_non_negative(cameras=min(self.cameras))
         for seed in self.seeds:
-            validate.in_range(0, AGENT_SEEDS - 1, seeds=seed)
+            check_in_range(0, AGENT_SEEDS - 1, seeds=seed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,18 +106,18 @@ class Run:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.type in (int, "int") and field.name != "exact_shards":
-                validate.positive(**{field.name: getattr(self, field.name)})
-        validate.non_negative(exact_shards=self.exact_shards)
+                check_positive(**{field.name: getattr(self, field.name)})
+        check_non_negative(exact_shards=self.exact_shards)
         if self.exact_shards:
-            validate.divides(self.exact_shards, batch_size=self.batch_size)
-        validate.divides(
+            check_divides(self.exact_shards, batch_size=self.batch_size)
+        check_divides(
             self.steps_per_call,
             steps=self.steps,
             log_every=self.log_every,
             eval_every=self.eval_every,
             save_every=self.save_every,
         )
-        validate.one_of(("auto", "vmap", "map"), agent_map=self.agent_map)
+        check_one_of(("auto", "vmap", "map"), agent_map=self.agent_map)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Checkpoint:
     best_metric: str = "rankme"
 
     def __post_init__(self) -> None:
-        validate.one_of(("rankme", "r2", "none"), best_metric=self.best_metric)
+        check_one_of(("rankme", "r2", "none"), best_metric=self.best_metric)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,9 +155,9 @@ class Monitors:
     on_collapse: str = "warn"
 
     def __post_init__(self) -> None:
-        validate.positive(max_skips=self.max_skips)
-        validate.non_negative(roll_backs=self.roll_backs)
-        validate.one_of(("warn", "stop"), on_collapse=self.on_collapse)
+        check_positive(max_skips=self.max_skips)
+        check_non_negative(roll_backs=self.roll_backs)
+        check_one_of(("warn", "stop"), on_collapse=self.on_collapse)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,9 +181,9 @@ class Alignment:
     probe_ridge: float = 1.0
 
     def __post_init__(self) -> None:
-        validate.one_of(("ridge", "lstsq", "procrustes"), method=self.method)
-        validate.non_negative(ridge=self.ridge, probe_ridge=self.probe_ridge)
-        validate.positive(kappa_max=self.kappa_max, neighbors=min(self.neighbors, default=0))
+        check_one_of(("ridge", "lstsq", "procrustes"), method=self.method)
+        check_non_negative(ridge=self.ridge, probe_ridge=self.probe_ridge)
+        check_positive(kappa_max=self.kappa_max, neighbors=min(self.neighbors, default=0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,8 +212,8 @@ class Experiment:
     alignment: Alignment = Alignment()
 
     def __post_init__(self) -> None:
-        validate.in_range(0, REPETITIONS - 1, seed=self.seed)
-        validate.one_of(("train", "all"), pretrain_on=self.pretrain_on)
+        check_in_range(0, REPETITIONS - 1, seed=self.seed)
+        check_one_of(("train", "all"), pretrain_on=self.pretrain_on)
         self._check_encoder()
         if self.checkpoint.best_metric == "r2" and len(self.agents.seeds) == 1:
             raise InputError("checkpoint.best_metric='r2' needs two agents")

@@ -14,28 +14,25 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation, monitors, sharding, throughput
-from socialjepa_jax import workdir as workdir_lib
-from socialjepa_jax.agent_data import AgentData, StreamedData
+from socialjepa_jax import evaluation, sharding
 from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.batches import Batches, open_batches
-from socialjepa_jax.checkpoint import Checkpoints
+from socialjepa_jax.build import abstract_state, make_hparams, make_trainer, same_init
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.environment import versions
-from socialjepa_jax.interruption import Interrupted, Interruption, Stopped
-from socialjepa_jax.json_files import write_json
+from socialjepa_jax.data.resident import AgentData
+from socialjepa_jax.data.streaming import StreamedData
+from socialjepa_jax.errors import InputError, Interrupted, Stopped
 from socialjepa_jax.objectives.base import HParams, Metrics
-from socialjepa_jax.processes import ALONE, Group
-from socialjepa_jax.profiling import Profiler, Window
-from socialjepa_jax.program import (
-    abstract_state,
-    make_hparams,
-    make_trainer,
-    same_init,
-)
-from socialjepa_jax.validate import InputError
-from socialjepa_jax.writers import Silent, Writer
+from socialjepa_jax.performance import throughput
+from socialjepa_jax.performance.profiling import Profiler, Window
+from socialjepa_jax.records import versions, write_json
+from socialjepa_jax.running import monitors
+from socialjepa_jax.running import workdir as workdir_lib
+from socialjepa_jax.running.checkpoint import Checkpoints
+from socialjepa_jax.running.hosts import ALONE, Group
+from socialjepa_jax.running.signals import Interruption
+from socialjepa_jax.running.writers import Silent, Writer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +139,9 @@ def _fit(
             same = sharding.put(same_init(make_hparams(experiment)), by_agent)
             again = batches.encode(trainer.init(same))
             untrained = evaluation.Untrained(baseline[:, good], again[:, good])
-            rows = evaluation.table(experiment, dataset, latents, untrained, interruption.check)
+            rows = evaluation.alignment_rows(
+                experiment, dataset, latents, untrained, interruption.check
+            )
             interruption.check()
         except Interrupted:
             message = "training is done and saved; the same command makes the table"
@@ -150,9 +149,10 @@ def _fit(
     page = workdir / "report.html"
     if group.is_first:
         write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
-        from socialjepa_jax import report  # figures cost half a second, which no start waits for
+        # Importing the figures costs half a second, for which no start should wait.
+        from socialjepa_jax.report.run import page as run_page
 
-        page = report.write_run_report(workdir, dataset)
+        page = run_page.write_run_report(workdir, dataset)
     return Result(run.state, dataset, latents, untrained, rows, page)
 
 
@@ -208,7 +208,7 @@ class _Training:
         group: Group,
     ) -> None:
         self._profile = profile if group.is_first else None
-        self._program: throughput.Program | None = None
+        self._program: throughput.CompiledStep | None = None
         self._experiment, self._workdir, self._dataset = experiment, workdir, dataset
         self._trainer, self._batches, self._hparams = trainer, batches, hparams
         self._interruption = interruption

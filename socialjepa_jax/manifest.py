@@ -11,9 +11,9 @@ import pathlib
 
 from absl import flags
 
-from socialjepa_jax import launch
 from socialjepa_jax.data import manifest
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.running import launch
 
 
 def define_flags() -> None:

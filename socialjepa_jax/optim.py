@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_in_range, check_non_negative, check_positive
 
 PyTree = Any
 Schedule = Callable[[jax.typing.ArrayLike], jax.Array]
@@ -82,11 +82,11 @@ class AdamW:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        validate.positive(learning_rate=self.learning_rate, eps=self.eps, clip=self.clip)
-        validate.non_negative(
+        check_positive(learning_rate=self.learning_rate, eps=self.eps, clip=self.clip)
+        check_non_negative(
             weight_decay=self.weight_decay, final_weight_decay=self.final_weight_decay
         )
-        validate.in_range(
+        check_in_range(
             0.0,
             1.0,
             start_fraction=self.start_fraction,

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 PyTree = Any
 

@@ -18,9 +18,11 @@ import pathlib
 from absl import flags
 from ml_collections import config_flags
 
-from socialjepa_jax import compilation, launch, loop, presets, processes, profiling
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.validate import InputError
+from socialjepa_jax import loop
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.performance import compilation, profiling
+from socialjepa_jax.running import hosts, launch, presets
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
 _WORKDIR = flags.DEFINE_string(
@@ -59,10 +61,10 @@ def main() -> None:
         compilation.use_cache(pathlib.Path(_CACHE.value), f"--compilation_cache={_CACHE.value}")
     else:
         compilation.use_cache(loop.cache_folder(workdir) / "xla", f"--workdir={workdir}")
-    place = processes.find_place(
+    place = hosts.detect_process(
         _COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value, os.environ
     )
-    with processes.joined(place, _PATIENCE.value) as group:
+    with hosts.joined(place, _PATIENCE.value) as group:
         result = loop.fit(experiment, workdir, profile, group)
         if group.is_first:
             print(f"Report: {result.report}")

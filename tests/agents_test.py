@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax import agent_data, agents, sharding
+from socialjepa_jax import agents, sharding
 from socialjepa_jax.data.augment import Augment, augment
-from socialjepa_jax.data.resident import channel_statistics, normalize
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.data.resident import channel_statistics, put_on_devices
+from socialjepa_jax.data.streaming import StreamedData
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.optim import AdamW
-from socialjepa_jax.validate import InputError
 
 CAMERAS, SEEDS = (0, 1), (3, 4)
 STATES, SIDE = 48, 8
@@ -84,7 +86,7 @@ def hparams(seeds=SEEDS):
 
 def run(trainer, images=None, steps=20, state=None, seeds=SEEDS):
     images = pictures() if images is None else images
-    data = agent_data.place(images, CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    data = put_on_devices(images, CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
     settings = hparams(seeds)
     state = trainer.init(settings) if state is None else state
     losses = []
@@ -158,7 +160,7 @@ def test_any_mesh_gives_the_same_run(straight, devices):
 
 def test_a_state_is_sharded_as_a_restored_one(trainer):
     """Otherwise the first restart of a run would compile its step anew."""
-    data = agent_data.place(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    data = put_on_devices(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
     fresh = trainer.init(hparams())
     specs = {leaf.sharding.spec for leaf in jax.tree.leaves(fresh)}
     state, _ = trainer.step(fresh, data, hparams())
@@ -187,7 +189,7 @@ def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
     rows = [TRAIN_ROWS[agents.batch_rows(key, 0, len(TRAIN_ROWS), 8)] for key in keys]
     images = np.stack([pictures()[k][rows[k]] for k in range(2)])
     by_batch, rows = sharding.by_batch(program.mesh), np.stack(rows).astype(np.int32)
-    streamed = agent_data.StreamedData(
+    streamed = StreamedData(
         images=jax.device_put(images[:, None], by_batch),
         rows=jax.device_put(rows[:, None], by_batch),
         first=jnp.zeros(2, jnp.int32),
@@ -335,7 +337,7 @@ NEVER, ALWAYS, RARELY = STATES, 0, STATES - 1  # the last training state is one 
 
 def poisoned(program, first, second, state=None, steps=9):
     settings = {**hparams(), "poison": jnp.asarray((first, second), jnp.int32)}
-    data = agent_data.place(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, program.mesh)
+    data = put_on_devices(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, program.mesh)
     state = program.init(settings) if state is None else jax.device_put(state)
     for _ in range(steps // program.steps_per_call):
         state, _ = program.step(state, data, settings)

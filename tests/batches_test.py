@@ -13,10 +13,11 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import reliability_data as data
-from socialjepa_jax import batches, loop, report, sharding, validate
+from experiments.reliability import data
+from socialjepa_jax import batches, loop, sharding
 from socialjepa_jax.data.files import Files
-from socialjepa_jax.interruption import Stopped
+from socialjepa_jax.errors import InputError, Stopped
+from socialjepa_jax.report.run import page as run_page
 
 STEPS_PER_CALL, CALLS = 2, 12  # beyond the first epoch
 
@@ -88,7 +89,7 @@ def test_batches_are_passed_over_as_of_resident_data(folder, resident, tmp_path)
 
 
 def test_a_broken_file_costs_its_state_and_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "page")
+    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "page")
     files = tmp_path / "files"
     files.mkdir()
     experiment = data.experiment(data.write_files(files), workers=0)
@@ -129,12 +130,12 @@ def test_more_states_than_there_are_cannot_be_in_a_batch(folder, tmp_path):
     experiment = data.experiment(folder, workers=0)
     run = dataclasses.replace(experiment.run, batch_size=80)
     experiment = dataclasses.replace(experiment, run=run)
-    with pytest.raises(validate.InputError, match=r"batch_size=80 is more than the \d+ training"):
+    with pytest.raises(InputError, match=r"batch_size=80 is more than the \d+ training"):
         train(experiment, tmp_path)
 
 
 def test_one_process_lists_broken_files_for_all():
-    tally = batches.Tally(None, 10, 0.15)
+    tally = batches.BrokenFiles(None, 10, 0.15)
     tally.note([("a.png", "cut"), ("a.png", "cut")])
     assert tally.names == {"a.png"}
     with pytest.raises(Stopped, match=r"2 of 10 files .*=0\.15; the first process lists them"):

@@ -8,7 +8,7 @@ import pytest
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 
 def test_there_and_back():

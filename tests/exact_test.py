@@ -10,9 +10,10 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import agent_data, agents, exact, sharding
+from socialjepa_jax import agents, exact, sharding
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.resident import channel_statistics
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.data.resident import channel_statistics, put_on_devices
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -21,7 +22,6 @@ from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.sharding import Reduce
 
@@ -215,7 +215,7 @@ def test_every_objective_has_the_same_bits_on_any_mesh(name):
         mesh = sharding.make_mesh(2, 8, jax.devices()[:devices])
         settings = AdamW(), Augment(flip=True), 20, 8, steps_per_call, mesh, "map"
         trainer = agents.Trainer(KINDS[name], *settings, exact_shards=shards)
-        data = agent_data.place(images, (0, 1), np.arange(40), channel_statistics, mesh)
+        data = put_on_devices(images, (0, 1), np.arange(40), channel_statistics, mesh)
         state = trainer.init(hparams)
         for call in range(4 // steps_per_call):
             state, metrics = trainer.step(state, data, hparams)

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from experiments import reliability_files
+from experiments.reliability import files
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What loads pickles or runs text. A config file is code, and says so; ml_collections runs it.
@@ -41,7 +41,7 @@ def test_the_search_finds_what_it_looks_for():
 
 
 def test_hostile_files_are_refused_and_not_executed(tmp_path):
-    count, wrong, executed = reliability_files.try_all(tmp_path / "hostile")
+    count, wrong, executed = files.try_all(tmp_path / "hostile")
     assert count >= 60 and wrong == [] and not executed
 
 
@@ -50,5 +50,5 @@ def test_the_payload_would_run(tmp_path):
     import pickle
 
     marker = tmp_path / "executed"
-    pickle.loads(pickle.dumps(reliability_files.Payload(str(marker))))
+    pickle.loads(pickle.dumps(files.Payload(str(marker))))
     assert marker.exists()

@@ -11,11 +11,14 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import reliability_runs
-from socialjepa_jax import evaluation, hardware, loop, monitors, report, throughput
-from socialjepa_jax.checkpoint import Checkpoints
+from experiments.reliability import runs
+from socialjepa_jax import evaluation, loop
 from socialjepa_jax.config import Monitors
-from socialjepa_jax.interruption import Interrupted, Stopped
+from socialjepa_jax.errors import Interrupted, Stopped
+from socialjepa_jax.performance import hardware, throughput
+from socialjepa_jax.report.run import page as run_page
+from socialjepa_jax.running import monitors
+from socialjepa_jax.running.checkpoint import Checkpoints
 
 STEPS = 12
 
@@ -23,7 +26,7 @@ STEPS = 12
 @pytest.fixture(autouse=True)
 def no_page(monkeypatch):
     """The page is drawn for seconds, and nothing here depends on it."""
-    monkeypatch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "r.html")
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +36,13 @@ def parent(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def experiment(parent):
-    return reliability_runs.experiment(reliability_runs.write_pictures(parent), STEPS)
+    return runs.experiment(runs.write_pictures(parent), STEPS)
 
 
 @pytest.fixture(scope="module")
 def straight(parent, experiment):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+        patch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "r.html")
         return loop.fit(experiment, parent / "straight"), parent / "straight"
 
 
@@ -95,9 +98,7 @@ def test_a_signal_in_an_evaluation_loses_nothing(straight, experiment, parent, m
 @pytest.mark.nightly
 def test_bad_batches_are_skipped_or_passed_over(straight, experiment, parent):
     row = int(straight[0].dataset.train_rows[-1])
-    bad = dataclasses.replace(
-        experiment, objective=reliability_runs.Linear(bad_from=row), monitors=Monitors(3)
-    )
+    bad = dataclasses.replace(experiment, objective=runs.Linear(bad_from=row), monitors=Monitors(3))
     skipping = loop.fit(bad, parent / "skipping")
     assert (np.asarray(skipping.state.skipped) > 0).all()
     assert not np.asarray(skipping.state.passed_over).any()
@@ -119,7 +120,7 @@ def test_a_signal_at_the_last_skip_leaves_the_roll_back_to_the_next_start(
     row = int(experiment.data.load(parent).train_rows[-1])
     bad = dataclasses.replace(
         experiment,
-        objective=reliability_runs.Linear(bad_from=row),
+        objective=runs.Linear(bad_from=row),
         monitors=Monitors(max_skips=1, roll_backs=9),
         # Nothing but the signal looks at what was skipped before it.
         run=dataclasses.replace(experiment.run, log_every=STEPS, eval_every=STEPS),
@@ -148,7 +149,7 @@ def test_a_signal_at_the_last_skip_leaves_the_roll_back_to_the_next_start(
         with pytest.raises(Interrupted, match="is to be undone; the same command goes on") as end:
             loop.fit(bad, other)
     assert end.value.exit_code == 75
-    assert hit[0] % 4 and reliability_runs.saved(other) == [hit[0] // 4 * 4]
+    assert hit[0] % 4 and runs.saved(other) == [hit[0] // 4 * 4]
     chex.assert_trees_all_equal(
         jax.device_get(loop.fit(bad, other).state), jax.device_get(straight.state)
     )

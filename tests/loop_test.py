@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from configs import smoke, toys_ijepa
-from socialjepa_jax import batches, compilation, flops, hardware, loop, profiling
+from socialjepa_jax import batches, loop
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.checkpoint import Checkpoints
-from socialjepa_jax.interruption import Stopped
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError, Stopped
+from socialjepa_jax.performance import compilation, flops, hardware, profiling
+from socialjepa_jax.running.checkpoint import Checkpoints
 
 STEPS = 4
 

@@ -9,7 +9,8 @@ import numpy as np
 import optax
 import pytest
 
-from socialjepa_jax import optim, validate
+from socialjepa_jax import optim
+from socialjepa_jax.errors import InputError
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "ijepa.npz"
 STEPS = 187_500  # 300 epochs of 625 steps: the reference's ViT-H/14 run
@@ -81,5 +82,5 @@ def test_decay_acts_on_kernels_only():
      ("beta2", 1.5), ("clip", 0.0), ("warmup_fraction", float("nan"))],
 )  # fmt: skip
 def test_impossible_settings_are_named(field, value):
-    with pytest.raises(validate.InputError, match=f"{field}={value}"):
+    with pytest.raises(InputError, match=f"{field}={value}"):
         optim.AdamW(**{field: value})

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.processes import Command
+from tests.commands import Command
 
 ROOT = pathlib.Path(__file__).parents[1]
 TOYS = "--config=configs/toys_ijepa.py"

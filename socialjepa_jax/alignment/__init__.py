@@ -3,18 +3,17 @@
 `curves`, `references`, `study`, `files` and `export` hold what the command line tool adds.
 """
 
-from socialjepa_jax.alignment.cca import canonical_correlations, pwcca, r2_whitened, svcca
-from socialjepa_jax.alignment.geometry import Geometry, compare, dsc
+from socialjepa_jax.alignment.distances.compare import Geometry, compare, dsc
 from socialjepa_jax.alignment.hub import Hub, fit_hub
-from socialjepa_jax.alignment.local import (
+from socialjepa_jax.alignment.maps import LinearMap, choose_ridge, fit
+from socialjepa_jax.alignment.metrics import evaluate, prediction_r2, r2, shared_dimensions
+from socialjepa_jax.alignment.neighbourhoods import (
     chance_corrected_nos,
     cknna,
     mutual_knn,
     nearest_neighbors,
     retrieval,
 )
-from socialjepa_jax.alignment.maps import LinearMap, choose_ridge, fit
-from socialjepa_jax.alignment.metrics import evaluate, r2
 from socialjepa_jax.alignment.resampling import (
     Interval,
     Null,
@@ -25,15 +24,19 @@ from socialjepa_jax.alignment.resampling import (
     permutation_null,
 )
 from socialjepa_jax.alignment.similarity import (
+    canonical_correlations,
     cka,
     cka_debiased,
     cka_matrix,
     cka_minibatch,
     effective_rank,
     procrustes_error,
+    pwcca,
+    r2_whitened,
     rankme,
     shape_angle,
     shape_correlation,
+    svcca,
 )
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "nearest_neighbors",
     "noise_ceiling",
     "permutation_null",
+    "prediction_r2",
     "procrustes_error",
     "pwcca",
     "r2",
@@ -71,5 +75,6 @@ __all__ = [
     "retrieval",
     "shape_angle",
     "shape_correlation",
+    "shared_dimensions",
     "svcca",
 ]

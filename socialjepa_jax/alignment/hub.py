@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from socialjepa_jax.alignment import solve
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_latents
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,13 +23,13 @@ from socialjepa_jax.alignment.moments import (
     float64_blocks,
 )
 from socialjepa_jax.alignment.similarity import entropy_rank
-from socialjepa_jax.validate import (
+from socialjepa_jax.errors import (
     DAMAGED_ARCHIVE,
     InputError,
-    in_range,
-    non_negative,
-    one_of,
-    positive,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+    check_positive,
 )
 
 METHODS = ("ridge", "lstsq", "procrustes", "reduced_rank", "robust")
@@ -160,7 +160,7 @@ class LinearMap:
 
     def back_matrix(self, back: str = "inverse") -> Float64:
         """The [D, E] matrix that `backward` applies to standardised latents."""
-        one_of(("inverse", "regression", "procrustes"), back=back)
+        check_one_of(("inverse", "regression", "procrustes"), back=back)
         if back == "procrustes":
             return self.w_orthogonal.T
         return self.w_inv if back == "inverse" else self.w_back
@@ -236,19 +236,19 @@ def fit(
       InputError: for latents or options that cannot be used.
     """
     x_ND, y_NE = checked_pairs(x, y, "x", "y")
-    one_of(METHODS, method=method)
-    one_of(("full", "center"), standardize=standardize)
-    positive(kappa_max=kappa_max - 1)
+    check_one_of(METHODS, method=method)
+    check_one_of(("full", "center"), standardize=standardize)
+    check_positive(kappa_max=kappa_max - 1)
     if len(x_ND) < 2:
         raise InputError("a fit needs at least 2 pairs, got 1")
     if method == "reduced_rank" and not (rank and 1 <= rank <= min(x_ND.shape[1], y_NE.shape[1])):
         raise InputError(f"rank={rank} must be in [1, {min(x_ND.shape[1], y_NE.shape[1])}]")
     if method == "robust":
-        in_range(0.0, 0.5, trim=trim)
+        check_in_range(0.0, 0.5, trim=trim)
     if isinstance(ridge, str):
-        one_of(("auto",), ridge=ridge)
+        check_one_of(("auto",), ridge=ridge)
         ridge = choose_ridge(x_ND, y_NE, groups=groups, standardize=standardize)
-    non_negative(ridge=ridge)
+    check_non_negative(ridge=ridge)
     if method == "ridge" and ridge == 0:
         method = "lstsq"
     options = _Options(method, float(ridge), standardize, kappa_max, rank or 0, scale)

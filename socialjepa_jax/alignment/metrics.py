@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment import geometry, similarity
+from socialjepa_jax.alignment import similarity
+from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.validate import InputError, one_of
+from socialjepa_jax.errors import InputError, check_one_of
 
 BACKS = ("inverse", "regression", "none", "forward")
 
@@ -27,6 +28,46 @@ def r2(linear_map: LinearMap, x_test: ArrayLike, y_test: ArrayLike) -> float:
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     y_NE = linear_map.standardize_y(y_NE)
     return _pooled_r2(*_squares(linear_map, linear_map.standardize_x(x_ND), y_NE))
+
+
+def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -> float:
+    """Pooled R2 of any prediction of y, by the definition of `r2`.
+
+    Args:
+      predicted, y_test: [N, E] in raw units.
+      y_scale: [E], the training standard deviations; features are divided by them.
+    """
+    predicted_NE, y_NE = as_pairs(predicted, y_test, "predicted", "y_test")
+    unit_E = 1 / np.asarray(y_scale, np.float64) ** 2
+    sse_E = np.sum((y_NE - predicted_NE) ** 2, axis=0)
+    sst_E = np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
+    return _pooled_r2(sse_E * unit_E, sst_E * unit_E)
+
+
+def shared_dimensions(
+    linear_map: LinearMap, y_train: ArrayLike, x_test: ArrayLike, y_test: ArrayLike
+) -> float:
+    """Number of independent directions of y that the map predicts; low rank cannot inflate it.
+
+    Latents of low rank have a high pooled R2 once their few large directions are predicted,
+    whatever happens to the others. Here every principal component of y (of the standardised
+    training latents) counts alike: the sum of their held-out R2, each at least 0. It is D for a
+    rotation, r for a shared part of rank r, 0 for unrelated spaces.
+
+    Args:
+      linear_map: fitted on the training pairs.
+      y_train: raw latents [M, E], which define the components.
+      x_test, y_test: raw latents [N, D] and [N, E].
+    """
+    x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
+    train_ME, target_NE = linear_map.standardize_y(y_train), linear_map.standardize_y(y_NE)
+    residual_NE = target_NE - linear_map.standardize_x(x_ND) @ linear_map.w.T
+    _, components_EE = np.linalg.eigh(train_ME.T @ train_ME)
+    error_E = np.sum((residual_NE @ components_EE) ** 2, axis=0)
+    target_NE = target_NE @ components_EE
+    total_E = np.sum((target_NE - target_NE.mean(axis=0)) ** 2, axis=0)
+    varies_E = total_E > 1e-12 * total_E.max()
+    return float(np.sum(np.maximum(0.0, 1.0 - error_E[varies_E] / total_E[varies_E])))
 
 
 def evaluate(
@@ -114,7 +155,7 @@ def common_space(
     linear_map: LinearMap, x_ND: Float64, y_NE: Float64, back: str
 ) -> tuple[Float64, Float64]:
     """Two sets of standardised latents in the space that `back` chooses (see `evaluate`)."""
-    one_of(BACKS, back=back)
+    check_one_of(BACKS, back=back)
     if back == "none":
         return x_ND, y_NE
     if back == "forward":
@@ -123,7 +164,7 @@ def common_space(
 
 
 def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
-    found = geometry.compare(a, b, neighbors)
+    found = compare.compare(a, b, neighbors)
     cka, cka_debiased = similarity.cka_pair(a, b)
     return {
         "dsc": found.dsc,

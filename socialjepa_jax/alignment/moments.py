@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from socialjepa_jax.validate import InputError, divides, positive
+from socialjepa_jax.errors import InputError, check_divides, check_positive
 
 Float64 = NDArray[np.floating[Any]]  # always float64; the linear algebra stubs say no more
 
@@ -140,8 +140,8 @@ class Moments:
         pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
         count, other = map(len, pair)
         check_rows(count, other, "x", "y")
-        positive(rows=count)
-        divides(mesh.size, rows=count)
+        check_positive(rows=count)
+        check_divides(mesh.size, rows=count)
         with jax.enable_x64(True):
             rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
             sums = _sharded_sums(*jax.device_put(pair, rows), mesh, BLOCK_ROWS)

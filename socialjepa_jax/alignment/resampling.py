@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment import geometry, local
+from socialjepa_jax.alignment import neighbourhoods
+from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import common_space
 from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
-from socialjepa_jax.validate import InputError, in_range, positive
+from socialjepa_jax.errors import InputError, check_in_range, check_positive
 
 Samples = dict[str, Float64]  # metric -> [R] resampled values
 _LEVELS = 256  # rank levels of distances in the bootstrap of DSC, which they lower by 1e-5
@@ -34,7 +35,7 @@ class Interval:
 
 def intervals(samples: Mapping[str, Float64], level: float = 0.95) -> dict[str, Interval]:
     """Percentile intervals of every metric."""
-    in_range(0.5, 1.0, level=level)
+    check_in_range(0.5, 1.0, level=level)
     tail = (1 - level) / 2
     return {
         key: Interval(*(float(q) for q in np.nanquantile(values, [tail, 1 - tail])))
@@ -49,7 +50,7 @@ def difference(a: Mapping[str, Float64], b: Mapping[str, Float64]) -> Samples:
 
 def group_weights(groups: ArrayLike, num: int, seed: int) -> Float64:
     """How often every row is drawn when whole groups are drawn with replacement: [R, N]."""
-    positive(num=num)
+    check_positive(num=num)
     labels, group_N = np.unique(np.asarray(groups), return_inverse=True)
     g = len(labels)
     if g < 2:
@@ -132,7 +133,7 @@ def resample_retrieval(best_N: Float64, middle_N: Float64, weights_RN: Float64) 
 
 
 def _row_overlaps(a: Float64, b: Float64, k: int) -> Float64:
-    sets = [local.nearest_neighbors(z, k) for z in (a, b)]
+    sets = [neighbourhoods.nearest_neighbors(z, k) for z in (a, b)]
     return np.mean(sets[0][:, :, None] == sets[1][:, None, :], axis=(1, 2)) * k
 
 
@@ -162,7 +163,7 @@ def _spearman(joint_LL: Float64) -> float:
 
 
 def _rank_levels(z_ND: Float64) -> np.ndarray:
-    distances_P = geometry.pair_distances(z_ND)
+    distances_P = compare.pair_distances(z_ND)
     edges = np.quantile(distances_P, np.arange(1, _LEVELS) / _LEVELS)
     return np.searchsorted(edges, distances_P)
 
@@ -248,7 +249,7 @@ def permutation_null(
       num: permutations.
       seed: of the permutations.
     """
-    positive(num=num)
+    check_positive(num=num)
     (x0, y0), (x1, y1) = (as_pairs(*pair, "x", "y") for pair in (train, test))
     rng = np.random.default_rng(seed)
     part = lambda labels, i: None if labels is None else np.asarray(labels[i])  # noqa: E731

@@ -6,12 +6,14 @@ Everything is float64 NumPy on d x d moments. Shape suffixes: N samples, D and E
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.alignment.distances import compare
+from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs, check_rows
+from socialjepa_jax.errors import InputError, check_in_range, check_positive
 
 
 def entropy_rank(singular_values: Float64) -> float:
@@ -144,3 +146,145 @@ def _ratio(cross: float, self_x: float, self_y: float) -> float:
     if self_x <= 0 or self_y <= 0:
         return float("nan")
     return float(cross / np.sqrt(self_x * self_y))
+
+
+RANK_CUTOFF = 1e-10  # singular values below this fraction of the largest are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What CCA needs of one space; every function here takes it in the place of latents.
+
+    Attributes:
+      q: [N, P] orthonormal basis of the centred features, leading directions first.
+      s: [P] their singular values.
+      loadings: [P, D] the centred features in this basis, q^T z.
+    """
+
+    q: Float64
+    s: Float64
+    loadings: Float64
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def reordered(self, order: np.ndarray) -> Basis:
+        """The basis of the same samples in another order."""
+        return replace(self, q=self.q[order])
+
+
+Space = ArrayLike | Basis
+
+
+def basis(z: Space) -> Basis:
+    """The basis of latents z [N, D]; a basis is returned as it is."""
+    if isinstance(z, Basis):
+        return z
+    z_ND = as_latents(z, "latents")
+    u, s, vt = np.linalg.svd(z_ND - z_ND.mean(axis=0), full_matrices=False)
+    keep = s > RANK_CUTOFF * s[0]
+    return Basis(u[:, keep], s[keep], s[keep, None] * vt[keep])
+
+
+def canonical_correlations(x: Space, y: Space) -> Float64:
+    """All canonical correlations of x [N, D] and y [N, E], largest first: [R]."""
+    bx, by = _bases(x, y)
+    return _cosines(bx.q, by.q)
+
+
+def mean_correlation(x: Space, y: Space) -> float:
+    """The mean canonical correlation."""
+    return float(canonical_correlations(x, y).mean())
+
+
+def r2_whitened(x: Space, y: Space) -> float:
+    """The mean squared canonical correlation (Yanai's generalised coefficient).
+
+    R2 after both spaces are whitened: unlike R2, a few large directions do not carry it.
+    """
+    return float(np.mean(canonical_correlations(x, y) ** 2))
+
+
+def svcca(x: Space, y: Space, *, variance: float = 0.99, directions: int | None = None) -> float:
+    """Mean canonical correlation of the leading principal components (Raghu et al. 2017).
+
+    Args:
+      x, y: [N, D] and [N, E].
+      variance: each space keeps the fewest components whose squared singular values reach this
+        share of their sum.
+      directions: keep so many components instead (the authors' tutorial).
+    """
+    check_in_range(0.0, 1.0, variance=variance)
+    if directions is not None:
+        check_in_range(1, float("inf"), directions=directions)
+    bx, by = _bases(x, y)
+    kept = [b.q[:, : directions or leading(b.s, variance)] for b in (bx, by)]
+    return float(_cosines(*kept).mean())
+
+
+def leading(s: Float64, variance: float) -> int:
+    """The fewest leading directions whose squared singular values reach a share of their sum."""
+    share = np.cumsum(s**2) / np.sum(s**2)
+    return int(np.searchsorted(share, variance) + 1)
+
+
+def pwcca(x: Space, y: Space) -> float:
+    """Projection-weighted CCA (Morcos et al. 2018), weighted by what x's variates explain of x.
+
+    Not symmetric; not well defined where several correlations are equal.
+    """
+    bx, by = _bases(x, y)
+    u_PR, correlations_R, _ = np.linalg.svd(bx.q.T @ by.q, full_matrices=False)
+    weights_R = np.abs(u_PR.T @ bx.loadings).sum(axis=1)
+    return float(weights_R @ np.minimum(correlations_R, 1.0) / weights_R.sum())
+
+
+def _bases(x: Space, y: Space) -> tuple[Basis, Basis]:
+    bx, by = basis(x), basis(y)
+    check_rows(len(bx), len(by), "x", "y")
+    return bx, by
+
+
+def _cosines(qx_NP: Float64, qy_NQ: Float64) -> Float64:
+    if not min(qx_NP.shape[1], qy_NQ.shape[1]):
+        return np.full(1, np.nan)
+    return np.minimum(np.linalg.svd(qx_NP.T @ qy_NQ, compute_uv=False), 1.0)
+
+
+_BLOCK = 512
+
+
+def cka_rbf(x: ArrayLike, y: ArrayLike, *, width: float = 1.0) -> float:
+    """Biased CKA of Gaussian kernels exp(-d^2 / 2 s^2) (Kornblith et al. 2019).
+
+    Time grows with N^2 and so does finding the median distance, which is exact.
+
+    Args:
+      x, y: [N, D] and [N, E], N >= 3.
+      width: s, as a multiple of the median distance of all pairs in each space.
+    """
+    check_positive(width=width)
+    spaces = as_pairs(x, y, "x", "y")
+    scaled = [z / (width * np.sqrt(np.median(compare.pair_distances(z)))) for z in spaces]
+    scaled = [z - z.mean(axis=0) for z in scaled]
+    products, row_sums = np.zeros(3), np.zeros((2, len(scaled[0])))
+    for start in range(0, len(scaled[0]), _BLOCK):
+        k_BN, l_BN = (_gaussian(z[start : start + _BLOCK], z) for z in scaled)
+        products += [np.sum(k_BN * l_BN), np.sum(k_BN**2), np.sum(l_BN**2)]
+        row_sums[:, start : start + _BLOCK] = k_BN.sum(axis=1), l_BN.sum(axis=1)
+    pairs = ((0, 1), (0, 0), (1, 1))
+    cross, first, second = (
+        product - _mean_part(row_sums[a], row_sums[b]) for product, (a, b) in zip(products, pairs)
+    )
+    return float(cross / np.sqrt(first * second))
+
+
+def _gaussian(block_BD: Float64, z_ND: Float64) -> Float64:
+    squared_BN = np.sum(block_BD**2, axis=1)[:, None] + np.sum(z_ND**2, axis=1)
+    return np.exp(-np.maximum(squared_BN - 2 * block_BD @ z_ND.T, 0.0) / 2)
+
+
+def _mean_part(k_N: Float64, l_N: Float64) -> float:
+    """What centring takes away: <K, L> - <HKH, L>, from the row sums of both kernels."""
+    n = len(k_N)
+    return float(2 * k_N @ l_N / n - k_N.sum() * l_N.sum() / n**2)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from socialjepa_jax.alignment.moments import Float64, Moments, as_pairs
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 # Singular values of X below this fraction of the largest one are rounding, not signal.
 LSTSQ_CUTOFF = 1e-10

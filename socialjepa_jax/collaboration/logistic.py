@@ -11,7 +11,7 @@ from scipy import special
 
 from socialjepa_jax.alignment.moments import Float64, as_latents
 from socialjepa_jax.collaboration.probe import Probe, checked_labels
-from socialjepa_jax.validate import InputError, positive
+from socialjepa_jax.errors import InputError, check_positive
 
 
 def fit_logistic(
@@ -36,7 +36,7 @@ def fit_logistic(
     Returns:
       The probe, with the standardisation folded in.
     """
-    positive(strength=strength, max_iterations=max_iterations)
+    check_positive(strength=strength, max_iterations=max_iterations)
     z_ND, labels_N = as_latents(z, "z"), checked_labels(labels, num_classes)
     if len(z_ND) != len(labels_N):
         raise InputError(f"z has {len(z_ND)} rows but there are {len(labels_N)} labels")

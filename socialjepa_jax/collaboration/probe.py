@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.moments import Float64, as_latents
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.collaboration.probe import Probe, accuracy, fit_probe, transfer_probe
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 KINDS = ("logistic", "ridge")  # of probes
 CARRIED = ("regression", "inverse", "procrustes")

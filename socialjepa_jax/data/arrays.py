@@ -12,8 +12,9 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from socialjepa_jax import validate
-from socialjepa_jax.data import base, pictures
+from socialjepa_jax.data import base
+from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_non_negative, check_one_of
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _COLUMNS = (("category", "category"), ("instance", "instance"), ("azimuth", "azimuth"))
@@ -56,13 +57,13 @@ class ArraysData:
     splits: base.Splits = dataclasses.field(default_factory=base.Splits)
 
     def __post_init__(self) -> None:
-        validate.one_of(("arrays",), kind=self.kind)
-        validate.non_negative(image_size=self.image_size)
-        validate.one_of((1, 3), channels=self.channels)
+        check_one_of(("arrays",), kind=self.kind)
+        check_non_negative(image_size=self.image_size)
+        check_one_of((1, 3), channels=self.channels)
         roles = [role for role, _ in self.columns]
         for role in ("category", "instance", "azimuth"):
             if roles.count(role) != 1:
-                raise validate.InputError(f"columns={self.columns} must name {role!r} once")
+                raise InputError(f"columns={self.columns} must name {role!r} once")
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Reads, decodes and pairs the pictures; nothing is cached.
@@ -76,7 +77,7 @@ class ArraysData:
         columns = [read_array(path, name, "iu", (1,)).astype(np.int64) for _, name in self.columns]
         for (_, name), column in zip(self.columns, columns):
             if len(column) != len(images):
-                raise validate.InputError(
+                raise InputError(
                     f"{path}: {name!r} has {len(column)} entries for {len(images)} pictures"
                 )
         factor_names = tuple(role for role, _ in self.columns)
@@ -92,18 +93,18 @@ class ArraysData:
         """Yields at least one uint8 [H, W, channels], all of one shape."""
         shape = None
         for index, picture in enumerate(self._stored(path)):
-            picture = pictures.to_channels(picture, self.channels)
+            picture = images_lib.to_channels(picture, self.channels)
             if self.image_size:
-                picture = pictures.resize(picture, self.image_size)
+                picture = images_lib.resize(picture, self.image_size)
             shape = shape or picture.shape
             if picture.shape != shape:
-                raise validate.InputError(
+                raise InputError(
                     f"{path}: {self.images!r}: picture {index} is {picture.shape}, the first is "
                     f"{shape}; image_size makes them equal"
                 )
             yield picture
         if not shape:
-            raise validate.InputError(f"{path}: {self.images!r} holds no pictures")
+            raise InputError(f"{path}: {self.images!r} holds no pictures")
 
     def _stored(self, path: pathlib.Path) -> Iterator[np.ndarray]:
         """Yields uint8 [H, W, 1 or 3]."""
@@ -113,7 +114,7 @@ class ArraysData:
         images = read_array(path, self.images, "u", (3, 4))
         images = images[..., None] if images.ndim == 3 else images
         if images.dtype != np.uint8 or images.shape[-1] not in (1, 3) or 0 in images.shape[1:]:
-            raise validate.InputError(
+            raise InputError(
                 f"{path}: {self.images!r} is {images.dtype}{images.shape}, must be uint8 [M, H, W] "
                 "or [M, H, W, 1 or 3]"
             )
@@ -124,17 +125,15 @@ class ArraysData:
         offsets = read_array(path, self.offsets, "iu", (1,)).astype(np.int64)
         bounds = np.concatenate([[0], offsets, [len(blobs)]])
         if blobs.dtype != np.uint8 or (np.diff(bounds) < 0).any():
-            raise validate.InputError(
+            raise InputError(
                 f"{path}: {self.offsets!r} must rise from 0 to the length of {self.images!r}, "
                 f"which must be uint8 (here {blobs.dtype}[{len(blobs)}])"
             )
         for index, (start, stop) in enumerate(itertools.pairwise(offsets)):
             try:
-                yield pictures.decode(blobs[start:stop].tobytes())
+                yield images_lib.decode(blobs[start:stop].tobytes())
             except ValueError as error:
-                raise validate.InputError(
-                    f"{path}: {self.images!r}: picture {index}: {error}"
-                ) from error
+                raise InputError(f"{path}: {self.images!r}: picture {index}: {error}") from error
 
 
 def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]) -> np.ndarray:
@@ -159,7 +158,7 @@ def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]
                 raise ValueError(f"format version {version}")
             shape, _, dtype = _HEADERS[version](stream)
             if dtype.kind not in kinds or len(shape) not in ndims:
-                raise validate.InputError(
+                raise InputError(
                     f"{path}: {name!r} is {dtype}{list(shape)}, must be of kind {kinds!r} with "
                     f"{' or '.join(map(str, ndims))} dimensions"
                 )
@@ -167,10 +166,10 @@ def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]
                 raise ValueError(f"{size} bytes do not fit {dtype}{list(shape)}")
             stream.seek(0)
             return npy.read_array(stream, allow_pickle=False)
-    except (OSError, EOFError, ValueError, *validate.DAMAGED_ARCHIVE) as error:
-        if isinstance(error, validate.InputError):
+    except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE) as error:
+        if isinstance(error, InputError):
             raise
-        raise validate.InputError(f"{path}: {name!r}: damaged or truncated ({error})") from error
+        raise InputError(f"{path}: {name!r}: damaged or truncated ({error})") from error
 
 
 @contextlib.contextmanager
@@ -179,15 +178,15 @@ def _open(path: pathlib.Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
     if path.is_dir():
         file = path / f"{name}.npy"
         if not file.is_file():
-            raise validate.InputError(f"{file}: no such file")
+            raise InputError(f"{file}: no such file")
         with file.open("rb") as stream:
             yield stream, file.stat().st_size
         return
     if not path.is_file():
-        raise validate.InputError(f"{path}: no such file")
+        raise InputError(f"{path}: no such file")
     with zipfile.ZipFile(path) as archive:
         if f"{name}.npy" not in archive.namelist():
             held = ", ".join(member.removesuffix(".npy") for member in archive.namelist())
-            raise validate.InputError(f"{path}: no array {name!r}, it holds {held}")
+            raise InputError(f"{path}: no array {name!r}, it holds {held}")
         with archive.open(f"{name}.npy") as stream:
             yield stream, archive.getinfo(f"{name}.npy").file_size

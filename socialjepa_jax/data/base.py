@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from absl import logging
 
-from socialjepa_jax import validate
 from socialjepa_jax.data.files import Files
+from socialjepa_jax.errors import InputError, check_in_range, check_non_negative, check_one_of
 
 Images = np.ndarray | Files  # uint8, in memory or in files that are read when looked at
 
@@ -35,15 +35,15 @@ class Protocol:
     sector: tuple[int, int] = (0, 180)
 
     def __post_init__(self) -> None:
-        validate.one_of(("norb", "rig"), kind=self.kind)
+        check_one_of(("norb", "rig"), kind=self.kind)
         if not self.azimuths:
-            raise validate.InputError("azimuths=() must name at least one camera")
+            raise InputError("azimuths=() must name at least one camera")
         for azimuth in self.azimuths:
-            validate.in_range(0, 359, azimuths=azimuth)
+            check_in_range(0, 359, azimuths=azimuth)
         if self.kind == "norb" and len(set(self.azimuths)) < len(self.azimuths):
-            raise validate.InputError(f"azimuths={self.azimuths} must be distinct for kind='norb'")
+            raise InputError(f"azimuths={self.azimuths} must be distinct for kind='norb'")
         if len(self.sector) != 2 or not 0 <= self.sector[0] < self.sector[1] <= 360:
-            raise validate.InputError(f"sector={self.sector} must be (low, high) within [0, 360]")
+            raise InputError(f"sector={self.sector} must be (low, high) within [0, 360]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Splits:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        validate.non_negative(test_instances=self.test_instances, seed=self.seed)
+        check_non_negative(test_instances=self.test_instances, seed=self.seed)
         if not 0 < self.test_states < 1:
-            raise validate.InputError(f"test_states={self.test_states} must be in (0, 1)")
+            raise InputError(f"test_states={self.test_states} must be in (0, 1)")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,28 +89,26 @@ class ObservationTable:
 
     def __post_init__(self) -> None:
         if self.images.ndim != 4 or self.images.dtype != np.uint8:
-            raise validate.InputError(
+            raise InputError(
                 f"images {self.images.dtype}{list(self.images.shape)} must be uint8 [M, H, W, C]"
             )
         shape = (len(self.images), len(self.factor_names))
         if self.factors.shape != shape or self.factors.dtype.kind not in "iu":
-            raise validate.InputError(
+            raise InputError(
                 f"factors {self.factors.dtype}{list(self.factors.shape)} must be integers "
                 f"{list(shape)}: one row a picture, one column a name"
             )
         if len(set(self.factor_names)) < len(self.factor_names):
-            raise validate.InputError(f"factor_names={self.factor_names} must be distinct")
+            raise InputError(f"factor_names={self.factor_names} must be distinct")
         for name in ("category", "instance", "azimuth"):
             if name not in self.factor_names:
-                raise validate.InputError(f"factor_names={self.factor_names} must have {name!r}")
+                raise InputError(f"factor_names={self.factor_names} must have {name!r}")
         ends = {"category": len(self.label_names), "azimuth": 360}
         for name in self.factor_names:
             end = ends.get(name, 2**31)
             bad = (self.column(name) < 0) | (self.column(name) >= end)
             if bad.any():
-                raise validate.InputError(
-                    f"{name}={self.column(name)[bad][0]} is not in [0, {end})"
-                )
+                raise InputError(f"{name}={self.column(name)[bad][0]} is not in [0, {end})")
 
     def column(self, name: str) -> np.ndarray:
         """One factor of all pictures, integers [M]."""
@@ -182,7 +180,7 @@ class ViewDataset:
 
     def factor(self, name: str) -> np.ndarray:
         """i32[N] levels of one factor."""
-        validate.one_of(self.factor_names, factor=name)
+        check_one_of(self.factor_names, factor=name)
         return self.factors[:, self.factor_names.index(name)]
 
     def cells(self, names: Sequence[str]) -> np.ndarray:
@@ -223,13 +221,13 @@ def pair_views(
         start += len(camera_rows)
         if len(np.unique(seen)) < len(seen):
             twice = all_states[np.argmax(np.bincount(seen))].tolist()
-            raise validate.InputError(
+            raise InputError(
                 f"{name}: two pictures have the factors {_state_names(table, protocol)} = {twice}"
             )
         rows[camera, seen] = camera_rows
     complete = (rows >= 0).all(axis=0)
     if not complete.any():
-        raise validate.InputError(f"{name}: no state is seen from all azimuths={protocol.azimuths}")
+        raise InputError(f"{name}: no state is seen from all azimuths={protocol.azimuths}")
     if not complete.all():
         logging.info("%s: %d states lack a camera and are dropped", name, (~complete).sum())
     rows, factors = rows[:, complete], all_states[complete].astype(np.int32)
@@ -268,7 +266,7 @@ def _camera_view(
         columns[-1] = (columns[-1] - azimuth) % 360  # the pose that this camera sees from there
         seen = (low <= columns[-1]) & (columns[-1] < high)
     if not seen.any():
-        raise validate.InputError(
+        raise InputError(
             f"azimuths: the camera at {azimuth} degrees sees nothing (sector={protocol.sector}); "
             f"the pictures' azimuths are {np.unique(table.column('azimuth')).tolist()}"
         )
@@ -278,7 +276,7 @@ def _camera_view(
 def _split_states(num_states: int, splits: Splits) -> np.ndarray:
     num_test = round(splits.test_states * num_states)
     if not 0 < num_test < num_states:
-        raise validate.InputError(
+        raise InputError(
             f"test_states={splits.test_states} of {num_states} states leaves one side empty"
         )
     split = np.zeros(num_states, np.int32)
@@ -293,7 +291,7 @@ def _split_instances(
     for label in np.unique(labels):
         objects = np.unique(instance_ids[labels == label])
         if splits.test_instances >= len(objects):
-            raise validate.InputError(
+            raise InputError(
                 f"test_instances={splits.test_instances} must be below the {len(objects)} objects "
                 f"of category {label_names[label]!r}"
             )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from socialjepa_jax import validate
-from socialjepa_jax.data import pictures
+from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.errors import InputError
 
 Broken = list[tuple[str, str]]  # (file, what is wrong with it)
 
@@ -67,7 +67,7 @@ class Files:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         images, _, broken = self.read()
         if broken and not self.broken_is_black:
-            raise validate.InputError(f"{self.folder / broken[0][0]}: {broken[0][1]}")
+            raise InputError(f"{self.folder / broken[0][0]}: {broken[0][1]}")
         return images.astype(dtype or self.dtype, copy=False)
 
     def read(self) -> tuple[np.ndarray, np.ndarray, Broken]:
@@ -102,8 +102,8 @@ class Files:
             raise ValueError(f"cannot be read ({error.strerror})") from error
         if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[place]:
             raise ValueError("is not the file of the manifest (its SHA-256 differs)")
-        picture = pictures.to_channels(pictures.decode(blob), self.channels)
-        return pictures.resize(picture, self.size)
+        picture = images_lib.to_channels(images_lib.decode(blob), self.channels)
+        return images_lib.resize(picture, self.size)
 
     def fingerprint(self) -> str:
         """Changes with every file's name, size and time of change, and with what is made of it."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data.files import Files
+from socialjepa_jax.errors import InputError, check_in_range, check_one_of, check_positive
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 _FACTORS = ("category", "instance", "azimuth")  # what every table needs
@@ -58,16 +58,16 @@ class FolderData:
     max_broken: float = 0.01
 
     def __post_init__(self) -> None:
-        validate.one_of(("folder",), kind=self.kind)
-        validate.positive(image_size=self.image_size)
-        validate.one_of((1, 3), channels=self.channels)
-        validate.one_of(("resident", "stream"), read=self.read)
-        validate.in_range(0, 256, workers=self.workers)
-        validate.in_range(0.0, 1.0, max_broken=self.max_broken)
+        check_one_of(("folder",), kind=self.kind)
+        check_positive(image_size=self.image_size)
+        check_one_of((1, 3), channels=self.channels)
+        check_one_of(("resident", "stream"), read=self.read)
+        check_in_range(0, 256, workers=self.workers)
+        check_in_range(0.0, 1.0, max_broken=self.max_broken)
         roles = [role for role, _ in self.columns]
         for role in _FACTORS:
             if roles.count(role) != 1:
-                raise validate.InputError(f"columns={self.columns} must name {role!r} once")
+                raise InputError(f"columns={self.columns} must name {role!r} once")
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Lists and pairs the pictures, and reads them unless they are to be streamed.
@@ -79,7 +79,7 @@ class FolderData:
         del cache_dir
         folder = pathlib.Path(self.path).expanduser()
         if not self.path or not folder.is_dir():
-            raise validate.InputError(f"path={self.path!r}: no such folder")
+            raise InputError(f"path={self.path!r}: no such folder")
         names, columns, labels = self._table(folder) if self.table else _class_folders(folder)
         files = Files(
             folder.resolve(),
@@ -100,7 +100,7 @@ class FolderData:
             return ()
         recorded = manifest.read(folder)
         if unknown := [name for name in names if name not in recorded]:
-            raise validate.InputError(f"{folder / unknown[0]}: is not in {manifest.NAME}")
+            raise InputError(f"{folder / unknown[0]}: is not in {manifest.NAME}")
         return tuple(recorded[name] for name in names)
 
     def _table(
@@ -111,9 +111,9 @@ class FolderData:
         names = tuple(row["file"] for row in rows)
         for number, name in enumerate(names):
             if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
-                raise validate.InputError(f"{path}: row {number + 1}: {name!r} leaves the folder")
+                raise InputError(f"{path}: row {number + 1}: {name!r} leaves the folder")
             if not (folder / name).is_file():
-                raise validate.InputError(f"{folder / name}: no such file ({path.name})")
+                raise InputError(f"{folder / name}: no such file ({path.name})")
         columns: dict[str, np.ndarray] = {}
         labels: tuple[str, ...] = ()
         for role, column in self.columns:
@@ -134,17 +134,17 @@ def _read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, s
             rows = list(reader)
             header = reader.fieldnames or ()
     except OSError as error:
-        raise validate.InputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except (csv.Error, UnicodeDecodeError) as error:
-        raise validate.InputError(f"{path}: is no CSV file ({error})") from error
+        raise InputError(f"{path}: is no CSV file ({error})") from error
     for column in needed:
         if column not in header:
-            raise validate.InputError(f"{path}: no column {column!r}, it has {', '.join(header)}")
+            raise InputError(f"{path}: no column {column!r}, it has {', '.join(header)}")
     for number, row in enumerate(rows):
         if None in row or None in row.values() or not all(row[column] for column in needed):
-            raise validate.InputError(f"{path}: row {number + 1} has too many or too few entries")
+            raise InputError(f"{path}: row {number + 1} has too many or too few entries")
     if not rows:
-        raise validate.InputError(f"{path}: has no rows")
+        raise InputError(f"{path}: has no rows")
     return rows
 
 
@@ -162,9 +162,7 @@ def _natural(text: str) -> tuple[int, int, str]:
 def _integers(texts: list[str], path: pathlib.Path, column: str) -> np.ndarray:
     for number, text in enumerate(texts):
         if not text.strip().lstrip("-").isdecimal() or len(text) > 18:
-            raise validate.InputError(
-                f"{path}: row {number + 1}: {column}={text!r} must be an integer"
-            )
+            raise InputError(f"{path}: row {number + 1}: {column}={text!r} must be an integer")
     return np.array([int(text) for text in texts], np.int64)
 
 
@@ -180,11 +178,11 @@ def _class_folders(
             inside = _entries(pathlib.Path(thing.path)) if thing.is_dir() else [thing]
             for number, file in enumerate(inside):
                 if not file.is_file() or not file.name.lower().endswith(SUFFIXES):
-                    raise validate.InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
+                    raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
                 names.append(pathlib.Path(file.path).relative_to(folder).as_posix())
                 rows.append((category, instance, number, 0))
     if not names:
-        raise validate.InputError(f"{folder}: there are no pictures in folders in it")
+        raise InputError(f"{folder}: there are no pictures in folders in it")
     columns = dict(zip(("category", "instance", "picture", "azimuth"), np.array(rows).T))
     return tuple(names), columns, tuple(entry.name for entry in categories)
 

@@ -8,8 +8,8 @@ import hashlib
 import json
 import pathlib
 
-from socialjepa_jax.json_files import write_json
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.records import write_json
 
 NAME = "manifest.json"
 _SCHEMA = 1

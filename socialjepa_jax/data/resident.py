@@ -6,14 +6,20 @@ that is evaluated only at the batch's positions, so a step costs O(batch), where
 numbers costs O(N log N) a step (N = a million rows: tens of milliseconds) or an epoch's state.
 """
 
+import functools
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from socialjepa_jax import validate
+from socialjepa_jax import sharding
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.errors import InputError, check_in_range, check_positive
 
 _ROUNDS = 16  # with 8, small permutations (N = 5) are measurably not uniform
 
@@ -24,9 +30,9 @@ def steps_per_epoch(num_rows: int, batch_size: int) -> int:
     Raises:
         InputError: the rows do not fill one batch.
     """
-    validate.positive(batch_size=batch_size)
+    check_positive(batch_size=batch_size)
     if batch_size > num_rows:
-        raise validate.InputError(f"batch_size={batch_size} exceeds the {num_rows} training rows")
+        raise InputError(f"batch_size={batch_size} exceeds the {num_rows} training rows")
     return num_rows // batch_size
 
 
@@ -88,7 +94,7 @@ def epoch_permutation(key: jax.Array, positions: jax.Array, num_rows: int) -> ja
     Returns:
         i32[B], the positions' images.
     """
-    validate.in_range(1, 2**31 - 1, num_rows=num_rows)
+    check_in_range(1, 2**31 - 1, num_rows=num_rows)
     keys = round_keys(key)
     end = jnp.uint32(num_rows)
     images = jax.lax.while_loop(
@@ -128,11 +134,6 @@ def gather(images: jax.Array, rows: jax.Array, mean: jax.Array, std: jax.Array) 
     return normalize(images[rows].astype(jnp.float32) / 255, mean, std)
 
 
-def normalize(images: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
-    """(images - mean) / std over the last axis of f32[B, H, W, C]."""
-    return (images - mean[None, None, None]) / std[None, None, None]
-
-
 def channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and population standard deviation of each channel on the scale [0, 1].
 
@@ -160,3 +161,50 @@ def moments(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = counts @ values / total
     std = np.sqrt((counts * (values[None] - mean[:, None]) ** 2).sum(axis=1) / total)
     return mean.astype(np.float32), np.where(std > 0, std, 1).astype(np.float32)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["images", "rows", "mean", "std"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class AgentData:
+    """What an agent sees: its own camera's pictures and nothing else.
+
+    Attributes:
+        images: u8[A, N, H, W, C].
+        rows: i32[A, R], the states it may train on.
+        mean, std: f32[A, C], pixel statistics of its training pictures.
+    """
+
+    images: jax.Array
+    rows: jax.Array
+    mean: jax.Array
+    std: jax.Array
+
+
+def put_on_devices(
+    images_KNHWC: np.ndarray,
+    cameras: tuple[int, ...],
+    train_rows: np.ndarray,
+    statistics: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    mesh: Mesh,
+) -> AgentData:
+    """Puts each agent's own pictures on its devices.
+
+    Args:
+        images_KNHWC: u8[K, N, H, W, C], all cameras' pictures.
+        cameras: the camera of each agent.
+        train_rows: i64[R], states that may be trained on.
+        statistics: (u8[R, H, W, C]) -> (mean [C], std [C]).
+        mesh: where to.
+    """
+    pixel = [statistics(images_KNHWC[camera][train_rows]) for camera in cameras]
+    put = functools.partial(sharding.put, sharding=sharding.by_agent(mesh))
+    return AgentData(
+        images=put(np.stack([images_KNHWC[camera] for camera in cameras])),
+        rows=put(np.tile(train_rows.astype(np.int32), (len(cameras), 1))),
+        mean=put(np.stack([mean for mean, _ in pixel]).astype(np.float32)),
+        std=put(np.stack([std for _, std in pixel]).astype(np.float32)),
+    )

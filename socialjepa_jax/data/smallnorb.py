@@ -9,8 +9,9 @@ import zlib
 
 import numpy as np
 
-from socialjepa_jax import validate
-from socialjepa_jax.data import base, pictures
+from socialjepa_jax.data import base
+from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.errors import InputError, check_one_of, check_positive
 
 LABEL_NAMES = ("four-legged animal", "human", "airplane", "truck", "car")
 FACTOR_NAMES = ("category", "instance", "elevation", "azimuth", "lighting")
@@ -46,13 +47,13 @@ class SmallNorbData:
     stereo: str = "left"
 
     def __post_init__(self) -> None:
-        validate.one_of(("smallnorb",), kind=self.kind)
-        validate.positive(image_size=self.image_size)
-        validate.one_of(("left", "both"), stereo=self.stereo)
+        check_one_of(("smallnorb",), kind=self.kind)
+        check_positive(image_size=self.image_size)
+        check_one_of(("left", "both"), stereo=self.stereo)
         if not self.parts or len(set(self.parts)) < len(self.parts):
-            raise validate.InputError(f"parts={self.parts} must be one or two distinct names")
+            raise InputError(f"parts={self.parts} must be one or two distinct names")
         for part in self.parts:
-            validate.one_of(tuple(_PREFIX), parts=part)
+            check_one_of(tuple(_PREFIX), parts=part)
 
     @property
     def channels(self) -> int:
@@ -69,7 +70,7 @@ class SmallNorbData:
         tables = [_read_part(pathlib.Path(self.path).expanduser(), part) for part in self.parts]
         shapes = {pairs.shape[1:] for pairs, _ in tables}
         if len(shapes) > 1:
-            raise validate.InputError(f"{self.path}: the parts' pictures differ in shape, {shapes}")
+            raise InputError(f"{self.path}: the parts' pictures differ in shape, {shapes}")
         images = np.concatenate([pairs[:, : self.channels] for pairs, _ in tables])
         table = base.ObservationTable(
             images=np.moveaxis(images, 1, -1),
@@ -79,7 +80,7 @@ class SmallNorbData:
         )
         views = base.pair_views(table, self.protocol, self.splits, self.kind)
         return dataclasses.replace(
-            views, images=pictures.resize(np.asarray(views.images), self.image_size)
+            views, images=images_lib.resize(np.asarray(views.images), self.image_size)
         )
 
 
@@ -97,29 +98,29 @@ def read_matrix(path: pathlib.Path) -> np.ndarray:
     """
     compressed = path.with_name(path.name + ".gz")
     if not path.is_file() and not compressed.is_file():
-        raise validate.InputError(f"{path}: no such file, nor {compressed.name} beside it")
+        raise InputError(f"{path}: no such file, nor {compressed.name} beside it")
     path = path if path.is_file() else compressed
     try:
         with path.open("rb") if path.suffix == ".mat" else gzip.open(path) as stream:
             return _read_stream(stream, path)
     except (OSError, EOFError, zlib.error) as error:
-        raise validate.InputError(f"{path}: damaged or truncated ({error})") from error
+        raise InputError(f"{path}: damaged or truncated ({error})") from error
 
 
 def _read_stream(stream: io.BufferedIOBase, path: pathlib.Path) -> np.ndarray:
     magic, ndim = _integers(stream, 2, path)
     if magic not in _DTYPES:
-        raise validate.InputError(f"{path}: magic number {magic:#x} is not smallNORB's")
+        raise InputError(f"{path}: magic number {magic:#x} is not smallNORB's")
     if not 1 <= ndim <= 4:
-        raise validate.InputError(f"{path}: {ndim} dimensions, must be 1 to 4")
+        raise InputError(f"{path}: {ndim} dimensions, must be 1 to 4")
     shape = _integers(stream, max(3, ndim), path)[:ndim]
     if min(shape) < 1:
-        raise validate.InputError(f"{path}: dimensions {shape} must be > 0")
+        raise InputError(f"{path}: dimensions {shape} must be > 0")
     size = math.prod(shape) * _DTYPES[magic].itemsize
     limit = path.stat().st_size * (1 if path.suffix == ".mat" else _MAX_DEFLATE)
     data = stream.read(size + 1) if size <= limit else b""  # never allocates what cannot be there
     if len(data) != size:
-        raise validate.InputError(
+        raise InputError(
             f"{path}: truncated or overlong, dimensions {shape} need {size} bytes of data"
         )
     return np.frombuffer(data, _DTYPES[magic]).reshape(shape)
@@ -128,7 +129,7 @@ def _read_stream(stream: io.BufferedIOBase, path: pathlib.Path) -> np.ndarray:
 def _integers(stream: io.BufferedIOBase, count: int, path: pathlib.Path) -> list[int]:
     data = stream.read(4 * count)
     if len(data) < 4 * count:
-        raise validate.InputError(f"{path}: truncated, the header is incomplete")
+        raise InputError(f"{path}: truncated, the header is incomplete")
     return np.frombuffer(data, "<i4").tolist()
 
 
@@ -137,16 +138,16 @@ def _read_part(folder: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]
     paths = {name: folder / f"{_PREFIX[part]}-{name}.mat" for name in ("dat", "cat", "info")}
     data, labels, info = (read_matrix(path) for path in paths.values())
     if data.dtype != np.uint8 or data.ndim != 4 or data.shape[1] != 2:
-        raise validate.InputError(f"{paths['dat']}: {data.dtype}{data.shape} is no u1 [M, 2, H, W]")
+        raise InputError(f"{paths['dat']}: {data.dtype}{data.shape} is no u1 [M, 2, H, W]")
     for name, matrix, shape in (("cat", labels, data.shape[:1]), ("info", info, (len(data), 4))):
         if matrix.dtype != np.int32 or matrix.shape != shape:
-            raise validate.InputError(
+            raise InputError(
                 f"{paths[name]}: {matrix.dtype}{matrix.shape} does not fit {len(data)} pictures"
             )
     if labels.min() < 0 or labels.max() >= len(LABEL_NAMES):
-        raise validate.InputError(f"{paths['cat']}: categories must be 0 to {len(LABEL_NAMES) - 1}")
+        raise InputError(f"{paths['cat']}: categories must be 0 to {len(LABEL_NAMES) - 1}")
     if info.min() < 0 or (info >= _LEVELS[None]).any() or (info[:, 2] % 2).any():
-        raise validate.InputError(
+        raise InputError(
             f"{paths['info']}: instance, elevation, azimuth, lighting must be "
             "0-9, 0-8, even 0-34 and 0-5"
         )

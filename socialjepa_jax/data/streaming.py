@@ -15,6 +15,7 @@ Shape key: A agents, K cameras, N states, R training rows, S steps of a call, B 
 """
 
 import contextlib
+import functools
 import gc
 import multiprocessing
 import multiprocessing.connection
@@ -27,12 +28,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from absl import flags
+from jax.sharding import PartitionSpec as P
 
+from socialjepa_jax import sharding
 from socialjepa_jax.data.files import Broken, Files
 from socialjepa_jax.data.resident import permute_on_host, steps_per_epoch
-from socialjepa_jax.interruption import Stopped
+from socialjepa_jax.errors import Stopped
 
 _TRIES = 16  # whole pictures are looked for in so many batches
 _FOR_EVER = 2**31 - 1
@@ -273,3 +277,32 @@ def _end_with_parent() -> None:
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])
     os._exit(1)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["images", "rows", "first", "mean", "std"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class StreamedData:
+    """What the agents see in the steps of one call, where the data do not live on the devices.
+
+    Attributes:
+        images: u8[A, S, B, H, W, C], split over 'data' along B.
+        rows: i32[A, S, B], the states they show.
+        first: i32[A], the draw (step + passed_over) that comes first.
+        mean, std: f32[A, C], pixel statistics of the training pictures.
+    """
+
+    images: jax.Array
+    rows: jax.Array
+    first: jax.Array
+    mean: jax.Array
+    std: jax.Array
+
+    @staticmethod
+    def specs() -> "StreamedData":
+        """How it is split over a mesh."""
+        steps, agent = sharding.STEPS, P(sharding.AGENT)
+        return StreamedData(steps, steps, agent, agent, agent)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability.metrics import fit_affine
 
 
@@ -32,7 +32,7 @@ class LinearSystem:
         dim, actions = np.shape(self.b)
         for name, shape in (("a", (dim, dim)), ("w", (dim, dim)), ("r", (actions, actions))):
             if np.shape(getattr(self, name)) != shape:
-                raise validate.InputError(
+                raise InputError(
                     f"{name} has shape {np.shape(getattr(self, name))}, b implies {shape}"
                 )
 

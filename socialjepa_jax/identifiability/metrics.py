@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError, check_inside, check_one_of
 from socialjepa_jax.identifiability.spectrum import hermite_basis, multi_indices
 
 MULTIOUTPUT = ("pooled", "uniform", "raw")
@@ -44,7 +44,7 @@ def r2(
             R2 (scikit-learn's default); "raw": those R2, f64[E].
         held_out: (x, y) to score on; None scores in sample, as the published code does.
     """
-    validate.one_of(MULTIOUTPUT, multioutput=multioutput)
+    check_one_of(MULTIOUTPUT, multioutput=multioutput)
     a_ED, b_E = fit_affine(x_ND, y_NE)
     x, y = (np.asarray(v, np.float64) for v in (held_out or (x_ND, y_NE)))
     residual_E = np.square(y - (x @ a_ED.T + b_E)).sum(0)
@@ -94,7 +94,7 @@ class Bound:
 
 def approximate_bound(h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float) -> Bound:
     """Estimates the theorem's quantities from pairs of one transition."""
-    validate.inside(0.0, 1.0, rho=rho)
+    check_inside(0.0, 1.0, rho=rho)
     h, h_prime = np.asarray(h_NE, np.float64), np.asarray(h_prime_NE, np.float64)
     covariance = np.atleast_2d(np.cov(h.T))
     loss = float(np.square(h_prime - h).sum(1).mean())
@@ -115,7 +115,7 @@ def orthogonal_recovery(
     """
     z, h = np.asarray(z_ND, np.float64), np.asarray(h_ND, np.float64)
     if z.shape != h.shape:
-        raise validate.InputError(f"h has shape {h.shape} and z {z.shape}; they must be equal")
+        raise InputError(f"h has shape {h.shape} and z {z.shape}; they must be equal")
     if center:
         z, h = z - z.mean(0), h - h.mean(0)
     u, _, vt = np.linalg.svd(h.T @ z / len(z))

@@ -13,7 +13,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.models.coupling import Coupling, CouplingConfig
 from socialjepa_jax.models.functional import Functional, Params, functional
 
@@ -50,7 +50,7 @@ class _VolumePreserving:
     dim: int = 2
 
     def __post_init__(self) -> None:
-        validate.one_of((2,), dim=self.dim)
+        check_one_of((2,), dim=self.dim)
 
     def init(self, key: jax.Array) -> Params:
         """No weights."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import spatial
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_in_range, check_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ def straight_line_plans(
         exact_ends: whether the first and last states are the true ones (the paper's code) rather
             than looked up; with one neighbour they are the same unless latents coincide.
     """
-    validate.positive(steps=steps)
-    validate.in_range(1, len(states_LD), neighbors=neighbors)
+    check_positive(steps=steps)
+    check_in_range(1, len(states_LD), neighbors=neighbors)
     states, latents = np.asarray(states_LD, np.float64), np.asarray(latents_LE, np.float64)
     start, goal = latents[pairs_K2[:, 0]], latents[pairs_K2[:, 1]]
     t_T = np.linspace(0.0, 1.0, steps + 1)[None, :, None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError, check_in_range
 from socialjepa_jax.identifiability.spectrum import multi_indices
 
 
@@ -56,7 +56,7 @@ def linear_sfa(
     variances, axes = linalg.eigh(covariance)
     keep = variances > rank_tolerance * variances[-1]
     if keep.sum() < num_features:
-        raise validate.InputError(
+        raise InputError(
             f"num_features={num_features} is more than the {int(keep.sum())} directions of the data"
         )
     whiten = axes[:, keep] / np.sqrt(variances[keep])
@@ -68,7 +68,7 @@ def linear_sfa(
 
 def monomials(x_ND: np.ndarray, degree: int) -> np.ndarray:
     """All monomials of degree 1 .. `degree` in the columns of x: f64[N, P]."""
-    validate.in_range(1, 20, degree=degree)
+    check_in_range(1, 20, degree=degree)
     x_ND = np.asarray(x_ND, np.float64)
     indices_PD = multi_indices(x_ND.shape[1], degree)[1:]
     powers = [np.ones_like(x_ND)]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax import validate
-from socialjepa_jax.identifiability.processes import gennorm_scale, warp_log_ratio
+from socialjepa_jax.dynamics.stationary import gennorm_scale, warp_log_ratio
+from socialjepa_jax.errors import InputError, check_in_range, check_inside, check_positive
 
 
 def hermite(x: np.ndarray, degree: int) -> np.ndarray:
@@ -68,7 +68,7 @@ def mehler_series(x: np.ndarray, y: np.ndarray, rho: float, terms: int) -> np.nd
 
 def mehler_kernel(x: np.ndarray, y: np.ndarray, rho: float) -> np.ndarray:
     """p(x, y) / (p(x) p(y)) of unit Gaussians with correlation rho, in closed form (Mehler)."""
-    validate.inside(-1.0, 1.0, rho=rho)
+    check_inside(-1.0, 1.0, rho=rho)
     gap = 1.0 - rho**2
     return np.exp((2.0 * rho * x * y - rho**2 * (x**2 + y**2)) / (2.0 * gap)) / math.sqrt(gap)
 
@@ -127,8 +127,8 @@ def sturm_liouville(
         num_modes: eigenfunctions, the constant included.
         diffusion: K > 0.
     """
-    validate.positive(diffusion=diffusion)
-    validate.in_range(2, len(edges) - 1, num_modes=num_modes)
+    check_positive(diffusion=diffusion)
+    check_in_range(2, len(edges) - 1, num_modes=num_modes)
     edges = np.asarray(edges, np.float64)
     nodes, widths = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
     log_edges, log_nodes = log_density(edges), log_density(nodes)
@@ -250,5 +250,5 @@ def _slowest_products(
                     total = sum(float(r[k]) for r, k in zip(rates, step))
                     heapq.heappush(heap, (total, step))
     if len(found) <= num:
-        raise validate.InputError(f"num_features={num} is more than the spectra's products")
+        raise InputError(f"num_features={num} is more than the spectra's products")
     return found[1:]  # without the constant

@@ -11,11 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import sharding, validate
+from socialjepa_jax import sharding
 from socialjepa_jax.agents import AgentState, Trainer, agent_key, choose_agent_map
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.latents import LatentWorld, WorldParams
+from socialjepa_jax.errors import InputError, check_divides, check_in_range, check_positive
 from socialjepa_jax.identifiability import metrics
+from socialjepa_jax.identifiability.worlds import LatentWorld, WorldParams
 from socialjepa_jax.objectives.base import HParams
 from socialjepa_jax.objectives.pairs import Pairs
 from socialjepa_jax.optim import AdamW
@@ -109,7 +110,7 @@ def make_trainer(
         agent_map: "auto" | "vmap" | "map", see `agents.choose_agent_map`.
         devices: to use; default all.
     """
-    validate.divides(steps_per_call, steps=steps)
+    check_divides(steps_per_call, steps=steps)
     return WorldTrainer(
         objective=objective,
         optimizer=optimizer,
@@ -149,12 +150,12 @@ def make_hparams(
     for name, values in columns.items():
         column = np.atleast_1d(np.asarray(values, np.float32))
         if column.shape not in ((1,), (len(seeds),)):
-            raise validate.InputError(f"{name} has {column.size} values for {len(seeds)} runs")
+            raise InputError(f"{name} has {column.size} values for {len(seeds)} runs")
         for value in column.tolist():
             if name == "lambda":
-                validate.in_range(0.0, 1.0, **{name: value})
+                check_in_range(0.0, 1.0, **{name: value})
             else:
-                validate.positive(**{name: value})
+                check_positive(**{name: value})
         arrays[name] = jnp.asarray(np.broadcast_to(column, (len(seeds),)))
     return arrays
 

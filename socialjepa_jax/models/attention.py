@@ -11,8 +11,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError, check_one_of
 
 CHOICES = ("auto", "xla", "cudnn", "pallas")
 
@@ -29,7 +28,7 @@ def check(choice: str, head_dim: int, dtype: str) -> None:
     Raises:
         InputError: with the reason.
     """
-    validate.one_of(CHOICES, attention=choice)
+    check_one_of(CHOICES, attention=choice)
     if choice not in ("auto", "xla") and (needed := _lacks(head_dim, dtype)):
         raise InputError(f"attention={choice!r} needs {needed}")
 

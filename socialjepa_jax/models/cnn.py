@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 from flax import nnx
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_divides, check_positive
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear
 from socialjepa_jax.models.transformer import gelu
@@ -33,11 +33,11 @@ class CNNConfig:
     outputs: int = 2
 
     def __post_init__(self) -> None:
-        validate.positive(channels=self.channels, hidden=self.hidden, outputs=self.outputs)
-        validate.positive(
+        check_positive(channels=self.channels, hidden=self.hidden, outputs=self.outputs)
+        check_positive(
             image_size=self.image_size, **{f"widths[{i}]": w for i, w in enumerate(self.widths)}
         )
-        validate.divides(2 ** len(self.widths), image_size=self.image_size)
+        check_divides(2 ** len(self.widths), image_size=self.image_size)
 
 
 class Conv(nnx.Module):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_divides, check_one_of, check_positive
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class CouplingConfig:
     gain: float = 2.0
 
     def __post_init__(self) -> None:
-        validate.positive(dim=self.dim, layers=self.layers, gain=self.gain)
-        validate.divides(2, dim=self.dim)
-        validate.one_of(("additive", "affine"), kind=self.kind)
-        validate.one_of(("orthogonal", "normal"), init=self.init)
+        check_positive(dim=self.dim, layers=self.layers, gain=self.gain)
+        check_divides(2, dim=self.dim)
+        check_one_of(("additive", "affine"), kind=self.kind)
+        check_one_of(("orthogonal", "normal"), init=self.init)
 
 
 def _kernel(key: jax.Array, config: CouplingConfig) -> jax.Array:

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax.data.masking import Masks
 from socialjepa_jax.models import attention
+from socialjepa_jax.models.masking import Masks
 from socialjepa_jax.models.transformer import Block, Dense, LayerNorm, gelu, sincos_positions
 from socialjepa_jax.models.vit import Tower, ViTConfig
 

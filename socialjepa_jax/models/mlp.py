@@ -1,13 +1,15 @@
 """The multilayer perceptron that encodes observations of low-dimensional worlds."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax import validate
-from socialjepa_jax.models.transformer import gelu
+from socialjepa_jax.errors import check_in_range, check_positive
+from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
+from socialjepa_jax.models.transformer import Dense, gelu
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class MLPConfig:
     layers: int = 5
 
     def __post_init__(self) -> None:
-        validate.positive(inputs=self.inputs, outputs=self.outputs, hidden=self.hidden)
-        validate.in_range(2, float("inf"), layers=self.layers)
+        check_positive(inputs=self.inputs, outputs=self.outputs, hidden=self.hidden)
+        check_in_range(2, float("inf"), layers=self.layers)
 
 
 class Linear(nnx.Module):
@@ -63,3 +65,32 @@ class MLP(nnx.Module):
         for i in range(self.num_layers - 1):
             x_BD = gelu(getattr(self, f"linear_{i}")(x_BD))
         return getattr(self, f"linear_{self.num_layers - 1}")(x_BD)
+
+
+class Projector(nnx.Module):
+    """Linear, batch normalisation and ReLU, `layers - 1` times, then linear."""
+
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, layers: int, *, dtype: str, rngs: nnx.Rngs
+    ) -> None:
+        widths = [inputs, *[hidden] * (layers - 1), outputs]
+        self.num_layers = layers
+        for i, (before, after) in enumerate(itertools.pairwise(widths)):
+            # At this scale the output starts out with about the variance of the input.
+            fc = Dense(before, after, std=before**-0.5, dtype=dtype, rngs=rngs)
+            setattr(self, f"fc_{i}", fc)
+            if i < layers - 1:
+                setattr(self, f"norm_{i}", BatchNorm(after))
+
+    def __call__(
+        self,
+        x_BD: jax.Array,
+        statistics: Statistics | None = None,
+        mean: Mean = local_mean,
+    ) -> tuple[jax.Array, Statistics]:
+        """[B, inputs] -> [B, outputs], and the statistics used; arguments as those of `ResNet`."""
+        norm = Normalizer(statistics, mean)
+        for i in range(self.num_layers - 1):
+            x_BD = getattr(self, f"fc_{i}")(x_BD)
+            x_BD = jax.nn.relu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x_BD))
+        return getattr(self, f"fc_{self.num_layers - 1}")(x_BD), norm.used

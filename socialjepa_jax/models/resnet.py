@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_one_of, check_positive
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 
 BLOCKS: dict[int, tuple[int, ...]] = {  # depth -> blocks in each of the four stages
@@ -48,12 +48,12 @@ class ResNetConfig:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        validate.one_of(("resnet",), kind=self.kind)
+        check_one_of(("resnet",), kind=self.kind)
         sizes = ("image_size", "channels", "stem_width")
-        validate.positive(**{name: getattr(self, name) for name in sizes})
-        validate.one_of(tuple(BLOCKS), depth=self.depth)
-        validate.one_of(("imagenet", "small"), stem=self.stem)
-        validate.one_of(("float32", "bfloat16"), dtype=self.dtype)
+        check_positive(**{name: getattr(self, name) for name in sizes})
+        check_one_of(tuple(BLOCKS), depth=self.depth)
+        check_one_of(("imagenet", "small"), stem=self.stem)
+        check_one_of(("float32", "bfloat16"), dtype=self.dtype)
 
     @property
     def expansion(self) -> int:

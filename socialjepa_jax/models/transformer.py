@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_divides
 from socialjepa_jax.models import attention
 
 HIDDEN_SCORE = -1e30  # finite, so that a row without any visible key stays finite too
@@ -184,7 +184,7 @@ def sincos_positions(grid: tuple[int, int], dim: int) -> np.ndarray:
     sin(p w_i) for all i and then cos(p w_i), with w_i = 10000^(-i / (dim / 4)), i = 0 .. dim/4 - 1
     (the convention of the I-JEPA and MAE code). `dim` must be a multiple of 4.
     """
-    validate.divides(4, dim=dim)
+    check_divides(4, dim=dim)
     frequencies = 10000.0 ** (-np.arange(dim // 4) / (dim / 4))
     row, column = np.meshgrid(np.arange(grid[0]), np.arange(grid[1]), indexing="ij")
     angles = [axis.reshape(-1, 1) * frequencies for axis in (column, row)]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_divides, check_non_negative, check_one_of, check_positive
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.transformer import (
     Block,
@@ -80,15 +80,15 @@ class ViTConfig:
     kind: str = "vit"
 
     def __post_init__(self) -> None:
-        validate.one_of(("vit",), kind=self.kind)
+        check_one_of(("vit",), kind=self.kind)
         sizes = ("image_size", "patch_size", "channels", "width", "depth", "heads", "mlp_ratio")
-        validate.positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
-        validate.non_negative(registers=self.registers)
-        validate.one_of(("float32", "bfloat16"), dtype=self.dtype)
-        validate.one_of(attention.CHOICES, attention=self.attention)
-        validate.divides(self.patch_size, image_size=self.image_size)
-        validate.divides(self.heads, width=self.width)
-        validate.divides(4, width=self.width)
+        check_positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
+        check_non_negative(registers=self.registers)
+        check_one_of(("float32", "bfloat16"), dtype=self.dtype)
+        check_one_of(attention.CHOICES, attention=self.attention)
+        check_divides(self.patch_size, image_size=self.image_size)
+        check_divides(self.heads, width=self.width)
+        check_divides(4, width=self.width)
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -11,16 +11,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import (
+    InputError,
+    check_divides,
+    check_in_range,
+    check_one_of,
+    check_positive,
+)
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.batchnorm import Mean, local_mean
 from socialjepa_jax.models.encoders import EncoderConfig
 from socialjepa_jax.models.functional import Functional, functional
-from socialjepa_jax.models.projector import Projector
+from socialjepa_jax.models.mlp import Projector
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Aux, HParams, Metrics, Params
 from socialjepa_jax.objectives.pairs import covariance
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
 
 STATISTICS_MOMENTUM = 0.1  # weight of a new batch in the running statistics
@@ -67,13 +73,13 @@ class JointEmbedding:
     pack_views: bool = False
 
     def __post_init__(self) -> None:
-        validate.one_of(encoders.latent_kinds(self.encoder), latent=self.latent)
-        validate.in_range(0, 3, projector_layers=self.projector_layers)
-        validate.positive(projector_width=self.projector_width, projector_dim=self.projector_dim)
+        check_one_of(encoders.latent_kinds(self.encoder), latent=self.latent)
+        check_in_range(0, 3, projector_layers=self.projector_layers)
+        check_positive(projector_width=self.projector_width, projector_dim=self.projector_dim)
         if isinstance(self.encoder, ViTConfig) and self.views.local_views:
-            validate.divides(self.encoder.patch_size, local_size=self.views.local_size)
+            check_divides(self.encoder.patch_size, local_size=self.views.local_size)
         if self.pack_views and not isinstance(self.encoder, ViTConfig):
-            raise validate.InputError("pack_views=True needs a ViT as the encoder")
+            raise InputError("pack_views=True needs a ViT as the encoder")
 
     @property
     def projection_dim(self) -> int:

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from socialjepa_jax import optim, validate
-from socialjepa_jax.data.masking import BlockSampler, MaskConfig, Masks
+from socialjepa_jax import optim
+from socialjepa_jax.errors import check_divides, check_in_range, check_one_of, check_positive
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.heads import MlpPredictor, ViTPredictor
+from socialjepa_jax.models.masking import BlockSampler, MaskConfig, Masks
 from socialjepa_jax.models.transformer import normalize
 from socialjepa_jax.models.vit import ViT, ViTConfig
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
@@ -78,19 +79,19 @@ class IJepa:
     latent_encoder: str = "context"
 
     def __post_init__(self) -> None:
-        validate.one_of((type(self).kind,), kind=self.kind)
-        validate.one_of(("mlp_cls", "mlp_patch", "vit"), predictor=self.predictor)
+        check_one_of((type(self).kind,), kind=self.kind)
+        check_one_of(("mlp_cls", "mlp_patch", "vit"), predictor=self.predictor)
         for name in ("mlp_width", "predictor_width", "predictor_depth", "predictor_heads"):
-            validate.positive(**{name: getattr(self, name)})
-        validate.divides(self.predictor_heads, predictor_width=self.predictor_width)
-        validate.divides(4, predictor_width=self.predictor_width)
-        validate.one_of(("cosine", "linear", "off"), ema=self.ema)
-        validate.in_range(0.0, 1.0, ema_start=self.ema_start, ema_end=self.ema_end)
-        validate.one_of(("none", "layernorm"), target_norm=self.target_norm)
-        validate.one_of(tuple(ERRORS), error=self.error)
-        validate.one_of(("cls", "mean") if self.vit.cls_token else ("mean",), latent=self.latent)
+            check_positive(**{name: getattr(self, name)})
+        check_divides(self.predictor_heads, predictor_width=self.predictor_width)
+        check_divides(4, predictor_width=self.predictor_width)
+        check_one_of(("cosine", "linear", "off"), ema=self.ema)
+        check_in_range(0.0, 1.0, ema_start=self.ema_start, ema_end=self.ema_end)
+        check_one_of(("none", "layernorm"), target_norm=self.target_norm)
+        check_one_of(tuple(ERRORS), error=self.error)
+        check_one_of(("cls", "mean") if self.vit.cls_token else ("mean",), latent=self.latent)
         encoders = ("context",) if self.ema == "off" else ("context", "target")
-        validate.one_of(encoders, latent_encoder=self.latent_encoder)
+        check_one_of(encoders, latent_encoder=self.latent_encoder)
         BlockSampler(self.masks, self.vit.grid)  # refuses sizes that cannot work
 
     @classmethod

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import check_one_of, check_positive
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.embedding import JointEmbedding, running
 from socialjepa_jax.objectives.pairs import alignment, info_nce
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
 
 KERNELS = {"code": 0.5, "paper": 1.0}  # times d^2 / sigma^2
@@ -39,9 +39,9 @@ class InfoNce(JointEmbedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.one_of(("infonce",), kind=self.kind)
-        validate.one_of(tuple(KERNELS), kernel=self.kernel)
-        validate.positive(sigma=self.sigma)
+        check_one_of(("infonce",), kind=self.kind)
+        check_one_of(tuple(KERNELS), kernel=self.kernel)
+        check_positive(sigma=self.sigma)
         self.views.require_pair()
 
     def loss(

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_in_range, check_one_of
 from socialjepa_jax.models.functional import Functional
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.embedding import JointEmbedding, running
@@ -48,10 +48,10 @@ class LeJepa(SigRegTerm, JointEmbedding):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_sigreg()
-        validate.one_of(("lejepa",), kind=self.kind)
-        validate.in_range(0, 3, predictor_layers=self.predictor_layers)
-        validate.one_of(("online", "swa"), centers=self.centers)
-        validate.in_range(0.0, 1.0, swa_decay=self.swa_decay)
+        check_one_of(("lejepa",), kind=self.kind)
+        check_in_range(0, 3, predictor_layers=self.predictor_layers)
+        check_one_of(("online", "swa"), centers=self.centers)
+        check_in_range(0.0, 1.0, swa_decay=self.swa_decay)
 
     @cached_property
     def predictor(self) -> Functional:

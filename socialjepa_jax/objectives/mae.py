@@ -13,11 +13,17 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
-from socialjepa_jax.data.masking import random_subsets
+from socialjepa_jax.errors import (
+    InputError,
+    check_divides,
+    check_inside,
+    check_one_of,
+    check_positive,
+)
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.heads import PixelDecoder
+from socialjepa_jax.models.masking import random_subsets
 from socialjepa_jax.models.vit import ViT, ViTConfig, patchify
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.ijepa import variance
@@ -60,20 +66,20 @@ class Mae:
     latent: str = "cls"
 
     def __post_init__(self) -> None:
-        validate.one_of(("mae",), kind=self.kind)
-        validate.inside(0.0, 1.0, mask_ratio=self.mask_ratio)
+        check_one_of(("mae",), kind=self.kind)
+        check_inside(0.0, 1.0, mask_ratio=self.mask_ratio)
         for name in ("decoder_width", "decoder_depth", "decoder_heads"):
-            validate.positive(**{name: getattr(self, name)})
-        validate.divides(self.decoder_heads, decoder_width=self.decoder_width)
-        validate.divides(4, decoder_width=self.decoder_width)
-        validate.one_of(encoders.latent_kinds(self.vit), latent=self.latent)
+            check_positive(**{name: getattr(self, name)})
+        check_divides(self.decoder_heads, decoder_width=self.decoder_width)
+        check_divides(4, decoder_width=self.decoder_width)
+        check_one_of(encoders.latent_kinds(self.vit), latent=self.latent)
         if not 0 < self.num_kept < self.vit.num_patches:
-            raise validate.InputError(
+            raise InputError(
                 f"mask_ratio={self.mask_ratio} of {self.vit.num_patches} patches leaves "
                 f"{self.num_kept} visible; there must be a visible and a masked one"
             )
         if self.norm_pix_loss and self.vit.patch_size**2 * self.vit.channels == 1:
-            raise validate.InputError(
+            raise InputError(
                 f"norm_pix_loss={self.norm_pix_loss} needs patches of more than one value; here "
                 f"are vit.patch_size={self.vit.patch_size} and channels={self.vit.channels}"
             )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.ijepa import IJepa, Tokens
 from socialjepa_jax.objectives.sigreg_term import SigRegTerm
@@ -45,11 +45,11 @@ class MaskedLeJepa(SigRegTerm, IJepa):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_sigreg()
-        validate.one_of(("per_view",), view_mode=self.view_mode)
+        check_one_of(("per_view",), view_mode=self.view_mode)
         # Block latents of an average of the weights have no gradient to regularise.
         averaged = self.predictor == "mlp_cls" and self.ema != "off"
         options = ("latents",) if averaged else ("targets", "latents", "both")
-        validate.one_of(options, regularize=self.regularize)
+        check_one_of(options, regularize=self.regularize)
 
     def loss(
         self,

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_one_of, check_positive
 from socialjepa_jax.models.coupling import Coupling, CouplingConfig
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import MLP, MLPConfig
@@ -54,10 +54,10 @@ class Pairs:
     kernel: str = "fixed"
 
     def __post_init__(self) -> None:
-        validate.one_of(REGULARIZERS, regularizer=self.regularizer)
-        validate.one_of(("paper", "code"), convention=self.convention)
-        validate.one_of(("fixed", "scaled"), kernel=self.kernel)
-        validate.positive(num_slices=self.num_slices)
+        check_one_of(REGULARIZERS, regularizer=self.regularizer)
+        check_one_of(("paper", "code"), convention=self.convention)
+        check_one_of(("fixed", "scaled"), kernel=self.kernel)
+        check_positive(num_slices=self.num_slices)
 
     @property
     def outputs(self) -> int:

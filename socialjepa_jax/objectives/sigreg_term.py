@@ -9,7 +9,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import sigreg, validate
+from socialjepa_jax import sigreg
+from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of, check_positive
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.sharding import Reduce
 
@@ -44,13 +45,13 @@ class SigRegTerm:
 
     def check_sigreg(self) -> None:
         """Raises `InputError` where one of these settings cannot work."""
-        validate.one_of(("convex", "additive"), loss_form=self.loss_form)
-        validate.non_negative(sigreg_weight=self.sigreg_weight)
+        check_one_of(("convex", "additive"), loss_form=self.loss_form)
+        check_non_negative(sigreg_weight=self.sigreg_weight)
         if self.loss_form == "convex":
-            validate.in_range(0.0, 1.0, sigreg_weight=self.sigreg_weight)
-        validate.one_of(("per_view", "flatten"), view_mode=self.view_mode)
-        validate.one_of(("gaussian", "sobol"), sigreg_sampler=self.sigreg_sampler)
-        validate.positive(sigreg_slices=self.sigreg_slices)
+            check_in_range(0.0, 1.0, sigreg_weight=self.sigreg_weight)
+        check_one_of(("per_view", "flatten"), view_mode=self.view_mode)
+        check_one_of(("gaussian", "sobol"), sigreg_sampler=self.sigreg_sampler)
+        check_positive(sigreg_slices=self.sigreg_slices)
 
     def slices_key(self, key: jax.Array, hparams: HParams) -> jax.Array:
         """The step's key as it is, or one that is the agent's own and the same at every step."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import jax
 
-from socialjepa_jax import validate
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of
 from socialjepa_jax.objectives import pairs
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.embedding import JointEmbedding, running
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
 
 
@@ -42,11 +42,11 @@ class VicReg(JointEmbedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.one_of(("vicreg",), kind=self.kind)
-        validate.one_of(("hinge", "whiten"), form=self.form)
+        check_one_of(("vicreg",), kind=self.kind)
+        check_one_of(("hinge", "whiten"), form=self.form)
         weights = ("invariance", "variance", "covariance")
-        validate.non_negative(**{name: getattr(self, name) for name in weights})
-        validate.in_range(0.0, 1.0, weight=self.weight)
+        check_non_negative(**{name: getattr(self, name) for name in weights})
+        check_in_range(0.0, 1.0, weight=self.weight)
         self.views.require_pair()
 
     def loss(

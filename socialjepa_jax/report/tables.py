@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.report import html
 
 EMPTY = "–"
@@ -47,7 +47,7 @@ class Column:
     help: str = ""
 
     def __post_init__(self) -> None:
-        validate.one_of(("", "max", "min"), best=self.best)
+        check_one_of(("", "max", "min"), best=self.best)
 
 
 @dataclass(frozen=True)

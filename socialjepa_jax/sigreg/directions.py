@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError, check_one_of, check_positive
 
 _BITS = 30  # of SciPy's generator
 
@@ -30,8 +30,8 @@ def sample_directions(
     Returns:
         f32[D, M] with unit columns, never NaN.
     """
-    validate.positive(dim=dim, num_slices=num_slices)
-    validate.one_of(("gaussian", "sobol"), sampler=sampler)
+    check_positive(dim=dim, num_slices=num_slices)
+    check_one_of(("gaussian", "sobol"), sampler=sampler)
     if sampler == "gaussian":
         return _unit_columns(jax.random.normal(key, (dim, num_slices), jnp.float32))
     return _unit_columns(ndtri(sobol_points(key, dim, num_slices).T))
@@ -83,7 +83,7 @@ def _sobol_integers(dim: int, num_points: int) -> np.ndarray:
     from scipy.stats import qmc  # half a second to import, and only this sampler needs it
 
     if dim > qmc.Sobol.MAXDIM:
-        raise validate.InputError(f"dim={dim}: Sobol directions have at most {qmc.Sobol.MAXDIM}")
+        raise InputError(f"dim={dim}: Sobol directions have at most {qmc.Sobol.MAXDIM}")
     whole = 1 << max(0, (num_points - 1).bit_length())
     points = qmc.Sobol(dim, scramble=False, bits=_BITS).random(whole)[:num_points]
     return (points * 2.0**_BITS).astype(np.uint32) << (32 - _BITS)

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg.quadrature import Quadrature
 from socialjepa_jax.sigreg.trigonometry import trigonometric_polynomial, trigonometric_sums
 
@@ -88,13 +88,13 @@ def epps_pulley(
     """
     quadrature = Quadrature(t_max, num_knots)
     if u.ndim < 2 or u.shape[-2] < 1:
-        raise validate.InputError(f"u.shape={u.shape} must be [..., N, M] with N >= 1")
+        raise InputError(f"u.shape={u.shape} must be [..., N, M] with N >= 1")
     return _statistic(u.astype(jnp.float32), quadrature, axis_name, debiased)
 
 
 def _count_pairs(num_samples: int) -> int:
     if num_samples < 2:
-        raise validate.InputError(f"a debiased statistic of {num_samples} sample is undefined")
+        raise InputError(f"a debiased statistic of {num_samples} sample is undefined")
     return num_samples - 1
 
 

@@ -12,7 +12,7 @@ Tests built on exp(t . z) overflow float32 quickly for small `gamma` or large sa
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError, check_one_of, check_positive
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -20,7 +20,7 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 def _gathered(z: jax.Array, axis_name: str | None) -> jax.Array:
     """The samples of all shards: [N, D]."""
     if z.ndim != 2:
-        raise validate.InputError(f"z.shape={z.shape} must be [N, D]")
+        raise InputError(f"z.shape={z.shape} must be [N, D]")
     z = z.astype(jnp.promote_types(z.dtype, jnp.float32))
     return z if axis_name is None else jax.lax.all_gather(z, axis_name, tiled=True)
 
@@ -60,7 +60,7 @@ def bhep(z: jax.Array, *, beta: float = 0.1, axis_name: str | None = None) -> ja
     The published code omits the factor N. For D = 1, beta = 1 it is the Epps-Pulley integral over
     the whole line, divided by sqrt(2 pi).
     """
-    validate.positive(beta=beta)
+    check_positive(beta=beta)
     z = _gathered(z, axis_name)
     return _replicated(_bhep(z, beta), axis_name)
 
@@ -99,7 +99,7 @@ def moment_generating(
     theory wants beta > 2).
     """
     if not beta > 1.0:
-        raise validate.InputError(f"beta={beta} must be > 1")
+        raise InputError(f"beta={beta} must be > 1")
     z = _gathered(z, axis_name)
     num, dim = z.shape
     pairs = jnp.mean(jnp.exp(_pair_sums(z, 1.0) / (4.0 * beta)))
@@ -128,8 +128,8 @@ def comb(
             "full": N E_t (R M - 1)^2, which takes N^4 steps and N^3 memory: tiny samples only.
         axis_name: mesh axis over which samples are spread.
     """
-    validate.positive(gamma=gamma)
-    validate.one_of(("simple", "full"), form=form)
+    check_positive(gamma=gamma)
+    check_one_of(("simple", "full"), form=form)
     z = _gathered(z, axis_name)
     num, dim = z.shape
     product = _cosine_exponential(z, z, gamma)  # E_t R M
@@ -153,7 +153,7 @@ def henze_visagie(z: jax.Array, *, gamma: float = 1.0, axis_name: str | None = N
 
     Henze and Visagie (arXiv:1901.03986), eq. (62); t ~ N(0, I / (2 gamma)).
     """
-    validate.positive(gamma=gamma)
+    check_positive(gamma=gamma)
     z = _gathered(z, axis_name)
     num, dim = z.shape
     sums = _pair_sums(z, 1.0)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import check_in_range, check_positive
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Quadrature:
     num_knots: int = 17
 
     def __post_init__(self) -> None:
-        validate.positive(t_max=self.t_max)
-        validate.in_range(2, float("inf"), num_knots=self.num_knots)
+        check_positive(t_max=self.t_max)
+        check_in_range(2, float("inf"), num_knots=self.num_knots)
 
     @property
     def spacing(self) -> float:

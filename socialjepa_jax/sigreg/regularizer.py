@@ -5,7 +5,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg.epps_pulley import epps_pulley
 
 
@@ -43,7 +43,7 @@ def sigreg(
         InputError: where the shapes of `z` and `directions` do not fit.
     """
     if z.ndim < 2 or directions.ndim != 2 or z.shape[-1] != directions.shape[0]:
-        raise validate.InputError(
+        raise InputError(
             f"z.shape={z.shape} and directions.shape={directions.shape} must be "
             "[..., N, D] and [D, M]"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jax.scipy.stats import norm
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError, check_in_range, check_one_of
 
 # Least variance to divide by: a collapsed slice scores high, and no power of it underflows to 0.
 _TINY = 1e-8
@@ -101,7 +101,7 @@ def moments(u: jax.Array, *, k_max: int = 4, axis_name: str | None = None) -> ja
 
     Raw moments; finitely many never identify the distribution (theorem 3).
     """
-    validate.in_range(1, 64, k_max=k_max)
+    check_in_range(1, 64, k_max=k_max)
     u = _as_float(u)
     total = jnp.abs(_mean(u, axis_name))
     for k in range(2, k_max + 1):
@@ -168,8 +168,8 @@ def shapiro_wilk(
             by the tridiagonal inverse covariance of Rahman and Govindarajulu, eq. (56).
         axis_name: mesh axis over which samples are spread.
     """
-    validate.one_of(("elfving", "blom", "rahman"), positions=positions)
-    validate.one_of(("francia", "rahman"), weights=weights)
+    check_one_of(("elfving", "blom", "rahman"), positions=positions)
+    check_one_of(("francia", "rahman"), weights=weights)
     u = _sorted(u, axis_name)
     scores = _per_rank(_scores(u.shape[-2], positions, weights), u)
     norms = jnp.sqrt(jnp.maximum(jnp.sum(u**2, axis=-2), _TINY))
@@ -206,11 +206,11 @@ def entropy(
             "right": log sqrt(2 pi e) + log std - H with the N - m one-sided spacings, over N.
         axis_name: mesh axis over which samples are spread.
     """
-    validate.one_of(("vasicek", "padded", "right"), form=form)
+    check_one_of(("vasicek", "padded", "right"), form=form)
     u = _sorted(u, axis_name)
     count = u.shape[-2]
     if not 0 < 2 * m < count:
-        raise validate.InputError(f"m={m} must be in [1, N/2) with N={count}")
+        raise InputError(f"m={m} must be in [1, N/2) with N={count}")
     std = jnp.sqrt(_centered_moments(u, None, ())[1])
     if form == "right":
         log_gaps = jnp.log(jnp.maximum(u[..., m:, :] - u[..., :-m, :], 1e-5))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from socialjepa_jax import alignment
-from socialjepa_jax.alignment import cca, geometry, kernels, local, similarity, solve
+from socialjepa_jax.alignment import neighbourhoods, similarity, solve
+from socialjepa_jax.alignment import similarity as similarity_lib
+from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.hub import fit_hub
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "alignment.npz")
@@ -73,10 +75,10 @@ def test_spectra_forward_spaces_and_searches_match(case, method):
     check(case, f"{method}/nos10_forward", forward["nos@10"], atol=0.06 if ties else 1e-9)
     zx, zy = linear_map.standardize_x(x_test), linear_map.standardize_y(y_test)
     back = linear_map.backward(zy, standardized=True)
-    distances = [np.sqrt(geometry.pair_distances(z)) for z in (zx, back)]
+    distances = [np.sqrt(compare.pair_distances(z)) for z in (zx, back)]
     check(case, f"{method}/dsc_pearson", np.corrcoef(*distances)[0, 1], atol=1e-6)
     for kind, name in (("cosine", "cos"), ("l2", "l2")):
-        found = local.retrieval(zx @ linear_map.w.T, zy, similarity=kind)
+        found = neighbourhoods.retrieval(zx @ linear_map.w.T, zy, similarity=kind)
         for ours, theirs in (("recall@1", "r1"), ("recall@5", "r5"), ("recall@10", "r10")):
             check(case, f"{method}/retr_{name}_{theirs}", found[ours])
         check(case, f"{method}/retr_{name}_mrr", found["mrr"])
@@ -153,10 +155,10 @@ def standardized(case):
 @pytest.mark.parametrize("case", CASES)
 def test_kernel_cka_and_fixed_svcca_match(case):
     x, y = standardized(case)
-    check(case, "sim/cka_rbf_med", kernels.cka_rbf(x, y))
-    check(case, "cca/svcca_fixed5", cca.svcca(x, y, directions=5))
-    bases = cca.basis(x), cca.basis(y)
-    kept = [cca.leading(b.s, 0.99) for b in bases]
+    check(case, "sim/cka_rbf_med", similarity_lib.cka_rbf(x, y))
+    check(case, "cca/svcca_fixed5", similarity_lib.svcca(x, y, directions=5))
+    bases = similarity_lib.basis(x), similarity_lib.basis(y)
+    kept = [similarity_lib.leading(b.s, 0.99) for b in bases]
     np.testing.assert_array_equal(kept, GOLDEN[f"{case}/cca/svcca99_k"])
     for name, b in zip("xy", bases):
         assert b.q.shape[1] == GOLDEN[f"{case}/cca/rank_{name}"]
@@ -173,7 +175,7 @@ def test_shuffled_values_match_order_by_order(case):
 @pytest.mark.parametrize("case", [c for c in CASES if f"{c}/knn/x10" in GOLDEN])
 def test_neighbour_lists_match(case):
     for name, z in zip("xy", standardized(case)):
-        found = local.nearest_neighbors(z, 10)
+        found = neighbourhoods.nearest_neighbors(z, 10)
         np.testing.assert_array_equal(np.sort(found), np.sort(GOLDEN[f"{case}/knn/{name}10"]))
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import solve
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 RNG = np.random.default_rng
 

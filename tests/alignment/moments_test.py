@@ -8,7 +8,7 @@ import pytest
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import moments as moments_module
 from socialjepa_jax.alignment.moments import Moments
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 NAMES = ("count", "mean_x", "mean_y", "xx", "xy", "yy")
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from socialjepa_jax.alignment import curves, evaluate, fit, r2, references, resampling
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.alignment import evaluate, fit, r2, resampling
+from socialjepa_jax.alignment.study import curves, references
+from socialjepa_jax.errors import InputError
 
 
 def pairs(n, d=4, noise=0.5, seed=0):

@@ -3,9 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from socialjepa_jax.alignment import cca, fit, local, similarity, solve
+from socialjepa_jax.alignment import fit, neighbourhoods, similarity, solve
+from socialjepa_jax.alignment import similarity as similarity_lib
 from socialjepa_jax.alignment.hub import fit_hub
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "alignment.npz")
 CASES = sorted({name.split("/")[0] for name in GOLDEN.files} - {"three_views"})
@@ -24,12 +25,12 @@ def test_similarities_match(case):
         "sim/cka_minibatch20": similarity.cka_minibatch(x, y, 20),
         "sim/cka_unstd": similarity.cka(x * linear_map.x_scale, y * linear_map.y_scale),
         "shape/bures_nbs": similarity.shape_correlation(x, y),
-        "cca/coefs": cca.canonical_correlations(x, y),
-        "cca/mean": cca.mean_correlation(x, y),
-        "cca/r2_yanai": cca.r2_whitened(x, y),
-        "cca/svcca99": cca.svcca(x, y),
-        "cca/pwcca_xy": cca.pwcca(x, y),
-        "cca/pwcca_yx": cca.pwcca(y, x),
+        "cca/coefs": similarity_lib.canonical_correlations(x, y),
+        "cca/mean": similarity_lib.mean_correlation(x, y),
+        "cca/r2_yanai": similarity_lib.r2_whitened(x, y),
+        "cca/svcca99": similarity_lib.svcca(x, y),
+        "cca/pwcca_xy": similarity_lib.pwcca(x, y),
+        "cca/pwcca_yx": similarity_lib.pwcca(y, x),
     }
     for name, value in values.items():
         reference = GOLDEN[f"{case}/{name}"]
@@ -43,11 +44,11 @@ def test_local_measures_match(case):
     linear_map, x, y = standardized(case)
     ties = case == "duplicates_ties"  # the reference sees ties or not by the last bits
     values = {
-        "sim/mutual_knn10_cos": local.mutual_knn(x, y),
-        "sim/cknna10": local.cknna(x, y),
+        "sim/mutual_knn10_cos": neighbourhoods.mutual_knn(x, y),
+        "sim/cknna10": neighbourhoods.cknna(x, y),
     }
     for kind, name in (("cosine", "cos"), ("l2", "l2")):
-        found = local.retrieval(x @ linear_map.w.T, y, similarity=kind)
+        found = neighbourhoods.retrieval(x @ linear_map.w.T, y, similarity=kind)
         for ours, theirs in [
             ("recall@1", "r1"),
             ("recall@5", "r5"),
@@ -142,7 +143,9 @@ def test_invariances():
     for measure in (similarity.cka, similarity.cka_debiased, similarity.shape_correlation):
         np.testing.assert_allclose(measure(3 * x @ rotation + 7, y), measure(x, y), rtol=1e-9)
     invertible = rng.normal(size=(5, 5))
-    np.testing.assert_allclose(cca.r2_whitened(x @ invertible, y), cca.r2_whitened(x, y))
+    np.testing.assert_allclose(
+        similarity_lib.r2_whitened(x @ invertible, y), similarity_lib.r2_whitened(x, y)
+    )
 
 
 def test_chance_correction_is_one_for_random_neighbours():
@@ -152,7 +155,7 @@ def test_chance_correction_is_one_for_random_neighbours():
     values = []
     for n in (200, 800):
         share = compare(rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), (20,)).overlap[20]
-        values.append(local.chance_corrected_nos(1 - share, 20, n))
+        values.append(neighbourhoods.chance_corrected_nos(1 - share, 20, n))
     np.testing.assert_allclose(values, 1.0, atol=0.02)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from socialjepa_jax import alignment, collaboration
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "alignment.npz")
 CASES = ["full_rank", "noisy", "rank_deficient", "rect_up_16_40", "independent"]

@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 
 from socialjepa_jax import alignment, collaboration
 from socialjepa_jax.collaboration.scoring import score_probes
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 
 def clusters(seed, n=400, d=6, classes=3):

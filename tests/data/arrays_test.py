@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import arrays, base
+from socialjepa_jax.errors import InputError
 
 COLUMNS = (
     ("category", "kind"),
@@ -108,7 +108,7 @@ def test_pictures_of_many_sizes_need_a_size(tmp_path):
     images[5] = np.repeat(np.repeat(images[5], 2, axis=0), 2, axis=1)
     path = _save(tmp_path / "sizes.npz", contents | _encode(images))
     fields = {"images": "png", "offsets": "offset"}
-    with pytest.raises(validate.InputError, match=r"picture 5 is \(16, 16, 3\).*image_size"):
+    with pytest.raises(InputError, match=r"picture 5 is \(16, 16, 3\).*image_size"):
         _load(path, **fields)
     expected = _load(_save(tmp_path / "plain.npz", contents)).images
     np.testing.assert_array_equal(_load(path, image_size=8, **fields).images, expected)
@@ -135,14 +135,14 @@ def test_pictures_of_many_sizes_need_a_size(tmp_path):
 def test_arrays_that_do_not_fit_are_named(tmp_path, change, message):
     contents = {k: v for k, v in (_arrays() | change).items() if v is not None}
     path = _save(tmp_path / "bad.npz", contents)
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         _load(path)
 
 
 def test_missing_paths_are_named(tmp_path):
-    with pytest.raises(validate.InputError, match=r"none\.npz: no such file"):
+    with pytest.raises(InputError, match=r"none\.npz: no such file"):
         _load(tmp_path / "none.npz")
-    with pytest.raises(validate.InputError, match=r"images\.npy: no such file"):
+    with pytest.raises(InputError, match=r"images\.npy: no such file"):
         _load(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_a_truncated_archive_is_named(tmp_path, kept):
     path = _save(tmp_path / "cut.npz", _arrays())
     blob = path.read_bytes()
     path.write_bytes(blob[: int(len(blob) * kept) if isinstance(kept, float) else kept])
-    with pytest.raises(validate.InputError, match=r"cut\.npz: 'images': damaged or truncated"):
+    with pytest.raises(InputError, match=r"cut\.npz: 'images': damaged or truncated"):
         _load(path)
 
 
@@ -161,7 +161,7 @@ def test_a_truncated_npy_file_is_named(tmp_path, cut):
         np.save(tmp_path / f"{name}.npy", array)
     path = tmp_path / "images.npy"
     path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(validate.InputError, match="'images': damaged or truncated"):
+    with pytest.raises(InputError, match="'images': damaged or truncated"):
         _load(tmp_path)
 
 
@@ -171,7 +171,7 @@ def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
     blob = bytearray(path.read_bytes())
     blob[1000] ^= 1
     path.write_bytes(blob)
-    with pytest.raises(validate.InputError, match="'images': damaged"):
+    with pytest.raises(InputError, match="'images': damaged"):
         _load(path)
 
 
@@ -182,7 +182,7 @@ def test_a_header_that_promises_too_much_is_refused_before_it_is_believed(tmp_pa
     blob = path.read_bytes()
     huge = b"(9999999999, 8, 8, 3), }"
     path.write_bytes(blob.replace(b"(36, 8, 8, 3), }".ljust(len(huge)), huge))
-    with pytest.raises(validate.InputError, match="do not fit"):
+    with pytest.raises(InputError, match="do not fit"):
         _load(tmp_path)
 
 
@@ -193,7 +193,7 @@ def test_damaged_pictures_are_named(tmp_path):
     damaged = encoded["png"].copy()
     damaged[(start + stop) // 2] ^= 0xFF
     path = _save(tmp_path / "damaged.npz", contents | encoded | {"png": damaged})
-    with pytest.raises(validate.InputError, match="'png': picture 7: "):
+    with pytest.raises(InputError, match="'png': picture 7: "):
         _load(path, images="png", offsets="offset")
 
 
@@ -203,7 +203,7 @@ def test_offsets_out_of_order_are_refused(tmp_path, place, value):
     encoded = _encode(contents["images"])
     encoded["offset"][place] = value
     path = _save(tmp_path / "offsets.npz", contents | encoded)
-    with pytest.raises(validate.InputError, match="'offset' must rise"):
+    with pytest.raises(InputError, match="'offset' must rise"):
         _load(path, images="png", offsets="offset")
 
 
@@ -218,5 +218,5 @@ def test_offsets_out_of_order_are_refused(tmp_path, place, value):
     ],
 )
 def test_bad_configurations_are_refused(fields):
-    with pytest.raises(validate.InputError, match=next(iter(fields))):
+    with pytest.raises(InputError, match=next(iter(fields))):
         arrays.ArraysData(**fields)

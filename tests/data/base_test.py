@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import base
+from socialjepa_jax.errors import InputError
 
 NAMES = ("category", "instance", "azimuth", "elevation", "lighting")
 
@@ -181,7 +181,7 @@ def test_cells_number_the_joint_factors():
     assert len(set(zip(keys, cells.tolist()))) == len(set(keys)) == 8
     assert set(cells.tolist()) == set(range(8))
     assert set(data.cells(()).tolist()) == {0}
-    with pytest.raises(validate.InputError, match="colour"):
+    with pytest.raises(InputError, match="colour"):
         data.factor("colour")
 
 
@@ -198,7 +198,7 @@ def test_cells_number_the_joint_factors():
     ],
 )
 def test_bad_protocols_are_refused(fields, message):
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         base.Protocol(**fields)
 
 
@@ -206,22 +206,22 @@ def test_bad_protocols_are_refused(fields, message):
     "fields", [{"test_instances": -1}, {"test_states": 0.0}, {"test_states": float("nan")}]
 )
 def test_bad_splits_are_refused(fields):
-    with pytest.raises(validate.InputError, match=next(iter(fields))):
+    with pytest.raises(InputError, match=next(iter(fields))):
         base.Splits(**fields)
 
 
 def test_what_the_data_cannot_give_is_refused():
-    with pytest.raises(validate.InputError, match=r"50 degrees sees nothing.*\[0, 45, 90"):
+    with pytest.raises(InputError, match=r"50 degrees sees nothing.*\[0, 45, 90"):
         base.pair_views(_table(), base.Protocol("norb", (0, 50)), SPLITS, "grid")
-    with pytest.raises(validate.InputError, match="from all azimuths"):
+    with pytest.raises(InputError, match="from all azimuths"):
         base.pair_views(_table((0, 90)), base.Protocol("rig", (0, 45)), SPLITS, "grid")
-    with pytest.raises(validate.InputError, match="below the 3 objects of category 'cup'"):
+    with pytest.raises(InputError, match="below the 3 objects of category 'cup'"):
         base.pair_views(_table(), RIG, base.Splits(test_instances=3), "grid")
-    with pytest.raises(validate.InputError, match="one side empty"):
+    with pytest.raises(InputError, match="one side empty"):
         base.pair_views(_table(), RIG, base.Splits(1, 0.001), "grid")
     table = _table()
     twice = _from_factors(np.concatenate([table.factors, table.factors[5:6]]))
-    with pytest.raises(validate.InputError, match="two pictures"):
+    with pytest.raises(InputError, match="two pictures"):
         base.pair_views(twice, RIG, SPLITS, "grid")
 
 
@@ -232,7 +232,7 @@ def test_what_the_data_cannot_give_is_refused():
 def test_factors_out_of_range_are_refused(column, value, message):
     factors = _table().factors.copy()
     factors[7, column] = value
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         dataclasses.replace(_table(), factors=factors)
 
 
@@ -246,5 +246,5 @@ def test_tables_of_another_form_are_refused():
         ({"factor_names": ("category", "instance", "azimuth", "a", "a")}, "distinct"),
         ({"factor_names": ("category", "instance", "angle", "a", "b")}, "'azimuth'"),
     ]:
-        with pytest.raises(validate.InputError, match=message):
+        with pytest.raises(InputError, match=message):
             dataclasses.replace(table, **change)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from socialjepa_jax import validate
-from socialjepa_jax.data import base, manifest, pictures
+from socialjepa_jax.data import base, manifest
+from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.errors import InputError
 
 SPLITS = base.Splits(test_instances=1, test_states=0.25)
 RIG = base.Protocol("rig", azimuths=(0, 180), sector=(0, 180))
@@ -107,7 +108,7 @@ def test_a_broken_file_is_named_in_one_line_or_is_black(tmp_path, name):
     config = write_table(tmp_path)
     content, words = BAD[name]
     (tmp_path / "pictures" / "5.png").write_bytes(content)
-    with pytest.raises(validate.InputError, match=rf"^\S*5\.png: .*{words}") as caught:
+    with pytest.raises(InputError, match=rf"^\S*5\.png: .*{words}") as caught:
         config.load(tmp_path)
     assert "\n" not in str(caught.value)
     images = FolderData(**{**vars(config), "read": "stream"}).load(tmp_path).images
@@ -123,8 +124,8 @@ def test_a_photograph_is_turned_as_its_camera_says(orientation):
     image = Image.fromarray(_picture(0)[:5])
     blob = _encoded(image, "PNG", exif=exif)
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(blob)))
-    np.testing.assert_array_equal(pictures.decode(blob), np.asarray(expected))
-    assert pictures.decode(blob).shape[:2] == ((8, 5) if orientation > 4 else (5, 8))
+    np.testing.assert_array_equal(images_lib.decode(blob), np.asarray(expected))
+    assert images_lib.decode(blob).shape[:2] == ((8, 5) if orientation > 4 else (5, 8))
 
 
 @pytest.mark.parametrize(
@@ -147,27 +148,27 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path, change, message):
     config = write_table(tmp_path)
     path = tmp_path / "table.csv"
     path.write_text(change(path.read_text()))
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         config.load(tmp_path)
 
 
 def test_folders_that_do_not_fit_are_refused(tmp_path):
-    with pytest.raises(validate.InputError, match="no such folder"):
+    with pytest.raises(InputError, match="no such folder"):
         FolderData(path=str(tmp_path / "none")).load(tmp_path)
-    with pytest.raises(validate.InputError, match="there are no pictures"):
+    with pytest.raises(InputError, match="there are no pictures"):
         FolderData(path=str(tmp_path)).load(tmp_path)
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
-    with pytest.raises(validate.InputError, match=r"a/b/c: is no \.jpg"):
+    with pytest.raises(InputError, match=r"a/b/c: is no \.jpg"):
         FolderData(path=str(tmp_path)).load(tmp_path)
     config = write_table(tmp_path)
-    with pytest.raises(validate.InputError, match=r"gone\.csv: cannot be read"):
+    with pytest.raises(InputError, match=r"gone\.csv: cannot be read"):
         FolderData(**{**vars(config), "table": "gone.csv"}).load(tmp_path)
 
 
 def test_a_manifest_notices_what_a_decoder_does_not(tmp_path):
     config = write_table(tmp_path)
     strict = FolderData(**{**vars(config), "manifest": True})
-    with pytest.raises(validate.InputError, match=r"manifest\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"manifest\.json: cannot be read"):
         strict.load(tmp_path)
     assert len(manifest.make(tmp_path)) == 25
     assert manifest.check(tmp_path) == []
@@ -176,7 +177,7 @@ def test_a_manifest_notices_what_a_decoder_does_not(tmp_path):
     path.write_bytes(_encoded(_picture(99)))  # a whole picture, but another
     assert manifest.check(tmp_path) == ["pictures/3.png: has changed"]
     config.load(tmp_path)
-    with pytest.raises(validate.InputError, match=r"3\.png: is not the file of the manifest"):
+    with pytest.raises(InputError, match=r"3\.png: is not the file of the manifest"):
         strict.load(tmp_path)
     path.unlink()
     (tmp_path / "new.png").write_bytes(b"")
@@ -189,7 +190,7 @@ def test_a_manifest_notices_what_a_decoder_does_not(tmp_path):
 @pytest.mark.parametrize("text", ["[]", "{}", "{", '{"schema": 1, "sha256": {"a": "b"}}'])
 def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(validate.InputError, match=r"manifest\.json: "):
+    with pytest.raises(InputError, match=r"manifest\.json: "):
         manifest.read(tmp_path)
 
 
@@ -205,5 +206,5 @@ def test_what_is_no_manifest_is_refused(tmp_path, text):
     ],
 )
 def test_bad_configurations_are_refused(fields):
-    with pytest.raises(validate.InputError, match=next(iter(fields))):
+    with pytest.raises(InputError, match=next(iter(fields))):
         FolderData(**fields)

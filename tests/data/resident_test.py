@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import resident
+from socialjepa_jax.errors import InputError
 
 batch_rows = jax.jit(resident.batch_rows, static_argnums=(2, 3))
 
@@ -132,5 +132,5 @@ def test_channel_statistics_are_the_exact_moments():
 
 @pytest.mark.parametrize("batch_size", [0, -3, 101])
 def test_a_batch_that_does_not_fit_is_refused(batch_size):
-    with pytest.raises(validate.InputError, match="batch_size"):
+    with pytest.raises(InputError, match="batch_size"):
         resident.batch_rows(jax.random.key(0), 0, 100, batch_size)

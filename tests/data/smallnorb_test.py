@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from socialjepa_jax import validate
 from socialjepa_jax.data import base, smallnorb
+from socialjepa_jax.errors import InputError
 
 PREFIX = {
     "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
@@ -86,7 +86,7 @@ def test_azimuths_are_degrees(tmp_path):
     _write(tmp_path)
     data = _load(tmp_path, protocol=base.Protocol("rig", (0, 160), (0, 180)))
     assert set(data.factor("azimuth").tolist()) == {0}
-    with pytest.raises(validate.InputError, match=r"\[0, 160, 340\]"):
+    with pytest.raises(InputError, match=r"\[0, 160, 340\]"):
         _load(tmp_path, protocol=base.Protocol("norb", (0, 20)))
 
 
@@ -97,7 +97,7 @@ def _path(folder: pathlib.Path, name: str = "dat") -> pathlib.Path:
 def test_a_missing_file_is_named(tmp_path):
     _write(tmp_path)
     _path(tmp_path, "info").unlink()
-    with pytest.raises(validate.InputError, match=r"testing-info\.mat: no such file"):
+    with pytest.raises(InputError, match=r"testing-info\.mat: no such file"):
         _load(tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_a_truncated_gzip_file_is_named(tmp_path, kept):
     _write(tmp_path)
     blob = _path(tmp_path).read_bytes()
     _path(tmp_path).write_bytes(blob[: int(len(blob) * kept) if isinstance(kept, float) else kept])
-    with pytest.raises(validate.InputError, match=r"testing-dat\.mat\.gz: .*truncated"):
+    with pytest.raises(InputError, match=r"testing-dat\.mat\.gz: .*truncated"):
         _load(tmp_path)
 
 
@@ -116,7 +116,7 @@ def test_a_truncated_plain_file_is_named(tmp_path, kept):
     path = _path(tmp_path).with_suffix("")
     blob = path.read_bytes()
     path.write_bytes(blob[: int(len(blob) * kept) if isinstance(kept, float) else kept])
-    with pytest.raises(validate.InputError, match=r"testing-dat\.mat: truncated"):
+    with pytest.raises(InputError, match=r"testing-dat\.mat: truncated"):
         _load(tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_named(tmp_path):
     blob = bytearray(_path(tmp_path).read_bytes())
     blob[-6] ^= 1  # the check sum
     _path(tmp_path).write_bytes(blob)
-    with pytest.raises(validate.InputError, match=r"testing-dat\.mat\.gz: damaged"):
+    with pytest.raises(InputError, match=r"testing-dat\.mat\.gz: damaged"):
         _load(tmp_path)
 
 
@@ -145,7 +145,7 @@ def test_headers_that_lie_are_refused(tmp_path, place, value, message):
     blob = bytearray(gzip.decompress(_path(tmp_path).read_bytes()))
     blob[4 * place : 4 * place + 4] = np.array(value, "<i4").tobytes()
     _path(tmp_path).write_bytes(gzip.compress(blob))
-    with pytest.raises(validate.InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         _load(tmp_path)
     assert str(_path(tmp_path)) in str(caught.value)
 
@@ -169,7 +169,7 @@ def test_matrices_that_do_not_fit_are_refused(tmp_path):
     ]:
         _write(tmp_path)
         _replace(tmp_path, name, matrix)
-        with pytest.raises(validate.InputError, match=message):
+        with pytest.raises(InputError, match=message):
             _load(tmp_path)
 
 
@@ -178,5 +178,5 @@ def test_matrices_that_do_not_fit_are_refused(tmp_path):
     [{"kind": "norb"}, {"image_size": 0}, {"stereo": "right"}, {"parts": ()}, {"parts": ("all",)}],
 )
 def test_bad_configurations_are_refused(fields):
-    with pytest.raises(validate.InputError, match=next(iter(fields))):
+    with pytest.raises(InputError, match=next(iter(fields))):
         smallnorb.SmallNorbData(**fields)

@@ -10,12 +10,12 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import reliability_data as data
+from experiments.reliability import data
 from socialjepa_jax import agents
+from socialjepa_jax.build import make_hparams
 from socialjepa_jax.data import resident
 from socialjepa_jax.data.streaming import Feed, Passes
-from socialjepa_jax.interruption import Stopped
-from socialjepa_jax.program import make_hparams
+from socialjepa_jax.errors import Stopped
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments import findings, reproduce
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.errors import InputError
 
 
 def check(out, name):

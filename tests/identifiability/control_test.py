@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import control
-from socialjepa_jax.validate import InputError
 
 SYSTEM = control.EXAMPLE
 

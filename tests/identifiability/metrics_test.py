@@ -7,8 +7,8 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import metrics, spectrum
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 RNG = np.random.default_rng(0)

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import mixings
 from socialjepa_jax.models.coupling import CouplingConfig
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 PLANE = {"spiral": mixings.Spiral(), "banana": mixings.Parabola(), "sinusoid": mixings.Sinusoid()}

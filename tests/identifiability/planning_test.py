@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import planning
-from socialjepa_jax.validate import InputError
 
 
 def _grid(side=81):

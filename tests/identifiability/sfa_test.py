@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import metrics, mixings, sfa
-from socialjepa_jax.validate import InputError
 
 
 def _world(rhos, num, seed=0):

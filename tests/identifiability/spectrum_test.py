@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from socialjepa_jax.identifiability import processes, spectrum
-from socialjepa_jax.validate import InputError
+from socialjepa_jax.dynamics import stationary
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.identifiability import spectrum
 
 
 def test_hermite_polynomials_are_orthonormal():
@@ -74,7 +75,7 @@ def test_first_eigenfunction_is_monotone_and_affine_for_the_gaussian_only(alpha)
 
 def test_drawn_langevin_pairs_decorrelate_as_the_spectrum_says():
     alpha, rho, num = 8.0, 0.7, 20_000
-    process = processes.Langevin(1, substeps=64)
+    process = stationary.Langevin(1, substeps=64)
     views = process.views(process.params(rho, alpha), jax.random.key(0), num)
     found = spectrum.gennorm_spectrum(alpha)
     first, second = (found.evaluate(1, np.asarray(v)[:, 0]) for v in views)
@@ -84,7 +85,7 @@ def test_drawn_langevin_pairs_decorrelate_as_the_spectrum_says():
 
 def test_drawn_copula_pairs_decorrelate_as_the_spectrum_says():
     alpha, rho, num = 0.5, 0.7, 20_000
-    process = processes.Copula(1)
+    process = stationary.Copula(1)
     views = process.views(process.params(rho, alpha), jax.random.key(1), num)
     found = spectrum.copula_spectrum(alpha)
     for k in (1, 2):

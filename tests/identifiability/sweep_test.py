@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from socialjepa_jax.data.latents import LatentWorld, stack
+from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import Sinusoid
-from socialjepa_jax.identifiability.processes import OrnsteinUhlenbeck
+from socialjepa_jax.identifiability.worlds import LatentWorld, stack
 from socialjepa_jax.models.mlp import MLPConfig
 from socialjepa_jax.objectives.pairs import Pairs
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 CODE = sweep.PRESETS["code"]

@@ -10,17 +10,17 @@ import pytest
 import scipy.special
 
 from configs import toys_ijepa
+from socialjepa_jax import build, sharding
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import program, sharding
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import ViTConfig, vits
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.optim import AdamW
-from socialjepa_jax.validate import InputError
 
 
 def test_a_cpu_takes_matrix_products_and_refuses_kernels():
@@ -51,7 +51,7 @@ def test_a_choice_the_device_lacks_is_refused_before_anything_is_built():
     vit = dataclasses.replace(config.objective.vit, attention="cudnn")
     objective = dataclasses.replace(config.objective, vit=vit)
     with pytest.raises(InputError, match="attention='cudnn' needs a GPU"):
-        program.make_trainer(dataclasses.replace(config, objective=objective))
+        build.make_trainer(dataclasses.replace(config, objective=objective))
 
 
 def test_kernels_are_refused_on_several_devices(monkeypatch):

@@ -2,9 +2,9 @@ import jax
 import numpy as np
 import pytest
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.cnn import CNN, CNNConfig
 from socialjepa_jax.models.functional import functional
-from socialjepa_jax.validate import InputError
 
 TINY = CNNConfig(image_size=8, channels=2, widths=(4, 6), hidden=5, outputs=3)
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.coupling import Coupling, CouplingConfig
 from socialjepa_jax.models.functional import functional
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 SIZES = [(2, 8), (8, 4), (64, 4)]

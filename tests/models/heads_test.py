@@ -2,9 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax.data.masking import Masks
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.heads import MlpPredictor, PixelDecoder, ViTPredictor
+from socialjepa_jax.models.masking import Masks
 from socialjepa_jax.models.transformer import Block, LayerNorm, sincos_positions
 from socialjepa_jax.models.vit import ViTConfig
 

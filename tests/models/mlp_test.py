@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.mlp import MLP, MLPConfig
-from socialjepa_jax.validate import InputError
 
 
 def _count(params):

@@ -8,10 +8,10 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.resnet import ResNet, ResNetConfig
 from socialjepa_jax.sharding import Reduce
-from socialjepa_jax.validate import InputError
 
 TINY = ResNetConfig(image_size=8, channels=2, depth=10, stem_width=4, stem="small")
 

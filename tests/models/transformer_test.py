@@ -7,8 +7,8 @@ import pytest
 import scipy.special
 from flax import nnx
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models import transformer
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "ijepa.npz")
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.vit import SIZES, ViT, ViTConfig, patchify
-from socialjepa_jax.validate import InputError
 
 SMALL = ViTConfig(image_size=16, patch_size=4, channels=2, width=16, depth=2, heads=2, registers=3)
 KEEP = jnp.array([[3, 0, 9, 14, 5], [1, 2, 15, 8, 7], [4, 12, 6, 11, 10]])

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from socialjepa_jax import flops
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
-from socialjepa_jax.objectives.views import MultiCrop
+from socialjepa_jax.performance import flops
 from socialjepa_jax.sharding import Reduce
-from socialjepa_jax.validate import InputError
 
 BATCH = 8
 # At this scale of the weights latents depend on the image enough for rounding not to matter.

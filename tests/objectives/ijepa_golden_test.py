@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax.data.masking import MaskConfig, Masks
+from socialjepa_jax.models.masking import MaskConfig, Masks
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce

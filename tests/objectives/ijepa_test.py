@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from socialjepa_jax.data.masking import MaskConfig
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.models.masking import MaskConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce
-from socialjepa_jax.validate import InputError
 
 VIT = ViTConfig(image_size=16, patch_size=2, channels=1, width=16, depth=1, heads=2)
 SIZES = {"mlp_width": 32, "predictor_width": 8, "predictor_depth": 1, "predictor_heads": 2}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.infonce import InfoNce
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
-from socialjepa_jax.validate import InputError
 
 VIT = ViTConfig(image_size=8, patch_size=4, channels=1, width=8, depth=1, heads=2)
 CROP = Augment(crop_scale=(0.3, 1.0))

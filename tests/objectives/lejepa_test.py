@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.lejepa import LeJepa, prediction_loss
 from socialjepa_jax.objectives.sigreg_term import SigRegTerm
-from socialjepa_jax.objectives.views import MultiCrop
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import PAPER, sample_directions
 

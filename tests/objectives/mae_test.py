@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from socialjepa_jax.data.masking import random_subsets
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.models.masking import random_subsets
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.sharding import Reduce
-from socialjepa_jax.validate import InputError
 
 BATCH, N, K, PATCH = 8, 16, 4, 4
 VIT = ViTConfig(image_size=16, patch_size=PATCH, channels=2, width=16, depth=1, heads=2)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import sample_directions
 from socialjepa_jax.sigreg.epps_pulley import reference
-from socialjepa_jax.validate import InputError
 
 BATCH = 8
 VIT = ViTConfig(image_size=16, patch_size=4, channels=1, width=8, depth=1, heads=2)

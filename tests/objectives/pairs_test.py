@@ -7,12 +7,12 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.coupling import CouplingConfig
 from socialjepa_jax.models.mlp import MLPConfig
 from socialjepa_jax.objectives import pairs
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import sigreg
-from socialjepa_jax.validate import InputError
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 LOSSES = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.report import run_data
+from socialjepa_jax.report.run import data
 
 LABELS = ("animal", "human", "airplane", "truck", "car")
 CAMERAS = (0, 1, 0)
@@ -164,4 +164,4 @@ def workdir(finished_run, tmp_path):
 @pytest.fixture
 def run(finished_run):
     """The complete run, read."""
-    return run_data.read_run(finished_run)
+    return data.read_run(finished_run)

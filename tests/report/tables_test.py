@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.report.tables import (
     Column,
     Interval,
@@ -13,7 +14,6 @@ from socialjepa_jax.report.tables import (
     to_html,
     to_markdown,
 )
-from socialjepa_jax.validate import InputError
 
 R2 = Column("r2", "R2", 2, "max", "how <much>")
 ERROR = Column("error", "Error", 1, "min")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import sample_directions, sobol_points, step_directions
 from socialjepa_jax.sigreg.directions import _unit_columns
 
@@ -75,5 +75,5 @@ def test_agents_draw_their_own_directions_under_vmap():
     ],
 )
 def test_bad_input_is_named(options, message):
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         sample_directions(KEY, **options)

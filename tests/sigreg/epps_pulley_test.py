@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import OFFICIAL, PAPER, Quadrature, epps_pulley
 from socialjepa_jax.sigreg.epps_pulley import reference
 from tests.sigreg import oracle
@@ -182,5 +182,5 @@ def test_half_precision_input_is_computed_in_float32(dtype):
     ],
 )
 def test_bad_input_is_named(call, message):
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         call(jnp.ones((4, 2)))

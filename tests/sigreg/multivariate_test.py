@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import epps_pulley, multivariate
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "univariate.npz")
@@ -188,5 +188,5 @@ def test_gradients_and_devices(name):
     ],
 )
 def test_bad_options_are_named(call, message):
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         call(jnp.ones((4, 2)))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import OFFICIAL, PAPER, Quadrature
 
 
@@ -23,5 +23,5 @@ def test_levels():
 
 def test_bad_grids_are_named():
     for options, message in (((0.0, 17), "t_max"), ((3.0, 1), "num_knots"), ((np.nan, 9), "t_max")):
-        with pytest.raises(validate.InputError, match=message):
+        with pytest.raises(InputError, match=message):
             Quadrature(*options)

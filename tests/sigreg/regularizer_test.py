@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import OFFICIAL, PAPER, epps_pulley, sample_directions, sigreg
 from tests.sigreg import oracle
 
@@ -109,5 +109,5 @@ def test_descent_whitens_an_anisotropic_cloud():
 
 def test_bad_shapes_are_named():
     for z, directions in (((4, 3), (4, 5)), ((3,), (3, 5)), ((4, 3), (3,))):
-        with pytest.raises(validate.InputError, match=r"directions\.shape"):
+        with pytest.raises(InputError, match=r"directions\.shape"):
             sigreg(jnp.ones(z), jnp.ones(directions))

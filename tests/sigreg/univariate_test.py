@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from socialjepa_jax import validate
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import sample_directions, sigreg, univariate
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "univariate.npz")
@@ -241,5 +241,5 @@ def test_vcreg_vanishes_exactly_where_vicreg_does():
     ],
 )
 def test_bad_options_are_named(call, message):
-    with pytest.raises(validate.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         call(jnp.ones((4, 1)))

@@ -1,0 +1,1 @@
+"""Experiments: does training add linear alignability?"""

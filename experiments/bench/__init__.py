@@ -1,0 +1,1 @@
+"""Benchmarks of speed, beside their limits and beside PyTorch."""

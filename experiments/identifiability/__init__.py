@@ -1,0 +1,1 @@
+"""Experiments of the identifiability paper (When does LeJEPA learn a world model?)."""

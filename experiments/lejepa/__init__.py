@@ -1,0 +1,1 @@
+"""Experiments of LeJEPA on pictures and on probes."""

@@ -1,0 +1,1 @@
+"""Isotropic against anisotropic embeddings: theory, measurements and the experiment."""

@@ -1,0 +1,1 @@
+"""Experiments on SIGReg itself: quadrature, slices, resampling, tests of normality."""

@@ -1,0 +1,1 @@
+"""The number of slices SIGReg needs: theory, measurements and the experiment."""

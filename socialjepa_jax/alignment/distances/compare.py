@@ -1,0 +1,150 @@
+"""How well two spaces agree on who is near whom: DSC and neighbour overlap, no N x N array.
+
+Up to 4,096 samples everything is exact, in float64. Beyond, one pass over float32 distances finds
+neighbours and fills a joint histogram of the two distances, from which the rank correlation
+follows with a bound on its error. The pass can be spread over several devices.
+
+Shape suffixes: N samples, D and E features, B rows of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from numpy.typing import ArrayLike
+
+from socialjepa_jax.alignment.distances import neighbors, on_accelerator, on_cpu
+from socialjepa_jax.alignment.distances.candidates import TooManyTies
+from socialjepa_jax.alignment.distances.histogram import PairStatistics, joint_spearman
+from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
+from socialjepa_jax.errors import InputError
+
+EXACT = 4096  # samples up to which all distances are ranked
+BINS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """What two spaces have in common.
+
+    Attributes:
+      dsc: Spearman correlation of the distances of all pairs i < j, average ranks for ties.
+      dsc_bound: the exact value differs from `dsc` by at most this; 0 where it is exact.
+      overlap, overlap_expected: NO@k, eq. (7), by k: ties to the lowest index, or broken at
+        random in expectation. Samples are removed from their own neighbours by index.
+      joint: int64 [H, H] counts of pairs in bins of the two distances of about equal mass;
+        None where `dsc` is exact.
+    """
+
+    dsc: float
+    dsc_bound: float
+    overlap: dict[int, float]
+    overlap_expected: dict[int, float]
+    joint: np.ndarray | None = None
+
+
+def compare(
+    x: ArrayLike,
+    y: ArrayLike,
+    ks: Sequence[int] = (10,),
+    *,
+    bins: int = BINS,
+    exact: bool | None = None,
+    mesh: Mesh | None = None,
+) -> Geometry:
+    """Compares the distances and neighbours of the same N samples in two spaces.
+
+    Args:
+      x, y: [N, D] and [N, E], N >= 3.
+      ks: neighbourhood sizes; those that are not below N are left out.
+      bins: bins a side of the joint histogram.
+      exact: rank all distances, in float64; None: up to 4,096 samples.
+      mesh: devices to spread the rows over; None: one.
+    """
+    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    n = len(x_ND)
+    if n < 3:
+        raise InputError(f"distances of at least 3 samples are needed, got {n}")
+    exact = n <= EXACT if exact is None else exact
+    ks = tuple(k for k in ks if k < n)
+    found = _pass(x_ND, y_NE, ks, 0 if exact else bins, mesh)
+    if found.joint is None:
+        distances = found.distances or [pair_distances(z) for z in (x_ND, y_NE)]
+        value, bound = _pearson(*(average_ranks(d_P) for d_P in distances)), 0.0
+    else:
+        value, bound = joint_spearman(found.joint)
+    by_index, expected = (dict(zip(ks, shares.tolist())) for shares in found.overlaps)
+    return Geometry(value, bound, by_index, expected, found.joint)
+
+
+def _pass(
+    x_ND: Float64, y_NE: Float64, ks: tuple[int, ...], bins: int, mesh: Mesh | None
+) -> PairStatistics:
+    """The pass that suits the device: the one place where this is chosen."""
+    with jax.enable_x64(True):
+        if jax.default_backend() == "cpu":
+            try:
+                return on_cpu.run(x_ND, y_NE, ks, bins, mesh)
+            except TooManyTies:  # which `rows` takes as they come
+                pass
+        return on_accelerator.run(x_ND, y_NE, ks, bins, mesh)
+
+
+def dsc(x: ArrayLike, y: ArrayLike, *, exact: bool | None = None) -> float:
+    """Distance-structure consistency alone: see `Geometry.dsc` and `compare`."""
+    return compare(x, y, (), exact=exact).dsc
+
+
+def pair_distances(z: ArrayLike) -> Float64:
+    """Squared distances of all pairs i < j of z [N, D], row by row: float64 [N (N - 1) / 2]."""
+    z_ND = as_latents(z, "z")
+    count = len(z_ND)
+    parts = []
+    with jax.enable_x64(True):
+        padded = jnp.asarray(neighbors.padded(z_ND, "float64"))
+        for rows_B in neighbors.row_blocks(len(padded)):
+            d_BN = np.asarray(_block_distances(padded, rows_B))[rows_B < count, :count]
+            parts.append(d_BN[np.arange(count)[None] > rows_B[rows_B < count, None]])
+    return np.concatenate(parts)
+
+
+@jax.jit
+def _block_distances(z_ND: jax.Array, rows_B: jax.Array) -> jax.Array:
+    return neighbors.squared_distances(z_ND[rows_B], z_ND)
+
+
+def average_ranks(distances_P: Float64) -> Float64:
+    """Ranks from 0 with ties at their average, of what `neighbors.squared_distances` returns.
+
+    Its ten digits and a place among the pairs fit one integer; a sort of these integers takes
+    half the time of an argsort.
+    """
+    bits_P = distances_P.view(np.int64) >> neighbors.ROUNDED_BITS
+    bits_P -= bits_P[bits_P > 0].min(initial=bits_P.max()) - 1  # one more than for zero
+    np.maximum(bits_P, 0, out=bits_P)
+    shift = len(bits_P).bit_length()
+    if int(bits_P.max()).bit_length() + shift < 64:
+        bits_P <<= shift
+        bits_P |= np.arange(len(bits_P))
+        bits_P.sort()
+        order_P = bits_P & ((1 << shift) - 1)
+        bits_P >>= shift
+    else:
+        order_P = np.argsort(bits_P)
+        bits_P = bits_P[order_P]
+    starts = np.append(0, 1 + np.flatnonzero(bits_P[1:] != bits_P[:-1]))
+    counts = np.diff(starts, append=len(bits_P))
+    ranks_P = np.empty(len(bits_P))
+    ranks_P[order_P] = np.repeat(starts + (counts - 1) / 2, counts)
+    return ranks_P
+
+
+def _pearson(a: Float64, b: Float64) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    norms = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / norms) if norms > 0 else float("nan")

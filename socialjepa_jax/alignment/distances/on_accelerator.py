@@ -1,0 +1,99 @@
+"""The pass over all pairs on accelerators: blocks of rows against all rows, all on the device.
+
+Shape suffixes: N samples (padded), D and E features, B rows of a block, S blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from socialjepa_jax.alignment.distances import neighbors
+from socialjepa_jax.alignment.distances.histogram import (
+    PairStatistics,
+    Table,
+    count_pairs,
+    equal_mass_tables,
+)
+from socialjepa_jax.alignment.moments import Float64
+
+_MAX_COUNT = 1 << 31
+
+
+def run(
+    x_ND: Float64,
+    y_NE: Float64,
+    ks: tuple[int, ...],
+    bins: int,
+    mesh: Mesh | None,
+) -> PairStatistics:
+    """Goes through all pairs of samples.
+
+    Args:
+      x_ND, y_NE: two spaces.
+      ks: neighbourhood sizes, below N.
+      bins: side of the joint histogram, of float32 distances; 0: none, and float64.
+      mesh: devices to spread the work over; None: one.
+    """
+    count = len(x_ND)
+    arrays = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]
+    tables = equal_mass_tables(arrays, count, bins)
+    spaces = [jnp.asarray(z) for z in arrays]
+    blocks = neighbors.row_blocks(len(spaces[0]))
+    blocks = blocks[blocks[:, 0] < count]
+    devices = 1 if mesh is None else mesh.size
+    step = max(1, _MAX_COUNT // (blocks.shape[1] * len(spaces[0])) // devices) * devices
+    overlaps, joint = np.zeros((2, len(ks))), np.zeros((bins, bins), np.int64)
+    for start in range(0, len(blocks) if ks or bins else 0, step):
+        part = blocks[start : start + step]
+        fill = np.full((-len(part) % devices, blocks.shape[1]), len(spaces[0]))  # no such rows
+        part_SB = jnp.asarray(np.concatenate([part, fill]))
+        sums, counts = _sums(*spaces, part_SB, count, tables, ks, bins, mesh)
+        overlaps += np.asarray(sums)
+        joint += np.asarray(counts)
+    return PairStatistics(overlaps / count, joint if bins else None)
+
+
+@partial(jax.jit, static_argnames=("ks", "bins", "mesh"))
+def _sums(
+    x_ND: jax.Array,
+    y_NE: jax.Array,
+    blocks_SB: jax.Array,
+    count: jax.Array,
+    tables: Sequence[Table],
+    ks: tuple[int, ...],
+    bins: int,
+    mesh: Mesh | None,
+) -> tuple[jax.Array, jax.Array]:
+    """Sums of overlaps [2, len(ks)] and the joint histogram over blocks of rows."""
+
+    def add_block(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
+        dx_BN = neighbors.distances_to_others(x_ND, rows_B, count)
+        dy_BN = neighbors.distances_to_others(y_NE, rows_B, count)
+        sums = jnp.zeros((2, 0))
+        if ks:
+            shares = jnp.stack(neighbors.overlap(dx_BN, dy_BN, ks))
+            inside_B = (rows_B < count).astype(shares.dtype)
+            sums = jnp.sum(shares * inside_B[None, :, None], axis=1, dtype=jnp.float64)
+        if bins:
+            column_1N = jnp.arange(len(x_ND))[None]
+            pair_BN = (column_1N > rows_B[:, None]) & (column_1N < count)
+            joint = count_pairs(joint, (dx_BN, dy_BN), tables, pair_BN)
+        return joint, sums
+
+    def of_shard(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
+        joint, sums = jax.lax.scan(add_block, jnp.zeros(bins * bins, jnp.int32), blocks)
+        return jnp.sum(sums, axis=0)[None], joint.reshape(1, bins, bins)
+
+    if mesh is not None:
+        spec = PartitionSpec(mesh.axis_names)
+        of_shard = jax.shard_map(
+            of_shard, mesh=mesh, in_specs=spec, out_specs=(spec, spec), check_vma=False
+        )
+    sums, joint = of_shard(blocks_SB)
+    return jnp.sum(sums, axis=0), jnp.sum(joint, axis=0, dtype=jnp.int32)

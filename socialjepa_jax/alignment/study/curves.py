@@ -1,0 +1,94 @@
+"""How a map depends on its pairs: budget (Figure 5) and noise (Table 4) curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from socialjepa_jax.alignment.maps import LinearMap, fit
+from socialjepa_jax.alignment.moments import as_pairs
+from socialjepa_jax.alignment.study import scores
+from socialjepa_jax.errors import check_in_range
+
+BUDGETS = (50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000)
+NOISES = (0.0, 0.05, 0.1, 0.2, 0.3)
+
+
+def pair_budget(
+    train: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+    *,
+    sizes: Sequence[int] = BUDGETS,
+    repeats: int = 3,
+    seed: int = 0,
+    back: str = "inverse",
+    **options: Any,
+) -> list[dict[str, float]]:
+    """Fits with some of the training pairs, measures on all test pairs.
+
+    Args:
+      train, test: (x, y) raw latents.
+      sizes: numbers of pairs; those beyond all pairs are replaced by all.
+      repeats: draws a size (1 for all pairs).
+      seed: of the draws, which are nested within a repeat.
+      back: common space of DSC and NOS.
+      **options: of `fit`, without groups.
+
+    Returns:
+      One row a fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+    """
+    x, y = as_pairs(*train, "x", "y")
+    sizes = [*(size for size in sorted(set(sizes)) if size < len(x)), len(x)]
+    rows = []
+    for repeat in range(repeats):
+        order = np.random.default_rng([seed, repeat]).permutation(len(x))
+        for size in sizes if repeat == 0 else sizes[:-1]:
+            linear_map = fit(x[order[:size]], y[order[:size]], **options)
+            rows.append({"pairs": size, "repeat": repeat, **_score(linear_map, test, back)})
+    return rows
+
+
+def pair_noise(
+    train: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+    *,
+    fractions: Sequence[float] = NOISES,
+    repeats: int = 3,
+    seed: int = 0,
+    back: str = "inverse",
+    **options: Any,
+) -> list[dict[str, float]]:
+    """Fits with a share of the training pairs mismatched, measures on true test pairs.
+
+    Args:
+      train, test, seed, back, **options: as for `pair_budget`.
+      fractions: shares of pairs whose partners are exchanged in a random cycle.
+      repeats: draws a fraction.
+
+    Returns:
+      One row a fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+    """
+    x, y = as_pairs(*train, "x", "y")
+    rows = []
+    for repeat in range(repeats):
+        order = np.random.default_rng([seed, repeat]).permutation(len(x))
+        for epsilon in fractions:
+            check_in_range(0.0, 1.0, epsilon=epsilon)
+            wrong = order[: round(epsilon * len(x))]
+            partner = np.arange(len(x))
+            partner[wrong] = np.roll(wrong, 1)
+            linear_map = fit(x, y[partner], **options)
+            rows.append({"epsilon": epsilon, "repeat": repeat, **_score(linear_map, test, back)})
+    return rows
+
+
+def _score(linear_map: LinearMap, test: tuple[ArrayLike, ArrayLike], back: str) -> dict[str, float]:
+    found = scores.of_map(linear_map, *test, backs=(back,))
+    geometry = {
+        key: found[f"{back}/{key}"] for key in ("dsc", "nos@10") if f"{back}/{key}" in found
+    }
+    spectrum = {"kappa": linear_map.kappa, "kappa_effective": linear_map.kappa_effective}
+    return {"r2": found["r2"], **geometry, **spectrum}

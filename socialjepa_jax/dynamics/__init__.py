@@ -1,0 +1,1 @@
+"""Stationary processes of latents, in NumPy and JAX alone."""

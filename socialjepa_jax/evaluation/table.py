@@ -1,0 +1,208 @@
+"""The rows of alignment.json: every pair of agents, measured beside its controls.
+
+Shape key: A agents, N states, D latent dimensions.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from socialjepa_jax import alignment, collaboration
+from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.evaluation import controls
+from socialjepa_jax.evaluation.latents import Untrained
+from socialjepa_jax.evaluation.metrics import collapse_metrics, fit_map
+from socialjepa_jax.evaluation.splits import Split, pairs, splits
+
+Row = dict[str, Any]  # one row of alignment.json, see the README
+BACKS = ("inverse", "none", "forward", "regression")
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """Two latent spaces to be measured on one split, under the name of their row.
+
+    Attributes:
+        row: name in alignment.json.
+        split: which states the map is fitted and tested on.
+        agents: (i, j), the pair that is measured or controlled for.
+        x, y: f32[N, D] each.
+    """
+
+    row: str
+    split: Split
+    agents: tuple[int, int]
+    x: np.ndarray
+    y: np.ndarray
+
+
+def subjects(
+    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
+) -> Iterator[Subject]:
+    """Every pair of agents, on every split, with its controls (see the module `controls`)."""
+    dim = latents_AND.shape[-1]
+    halves = {split.name: split for split in splits(dataset)}
+
+    @functools.cache  # pairs of agents share cameras
+    def pixels(camera: int, name: str) -> np.ndarray:
+        return controls.pixel_pca(dataset.images[camera], halves[name].train, dim)
+
+    for i, j, same_camera in pairs(experiment.agents.cameras):
+        for split in halves.values():
+            x, y = latents_AND[i], latents_AND[j]
+            found = {"same_camera": (x, y)}
+            if not same_camera:
+                found = {
+                    "trained": (x, y),
+                    "untrained": (untrained.own_init[i], untrained.own_init[j]),
+                    "untrained_same_init": (untrained.same_init[i], untrained.same_init[j]),
+                    "pixel_pca": (
+                        pixels(experiment.agents.cameras[i], split.name),
+                        pixels(experiment.agents.cameras[j], split.name),
+                    ),
+                    **_mismatched(experiment, dataset, split, x, y),
+                }
+                found |= _partialled(dataset, split, found)
+            for row, spaces in found.items():
+                yield Subject(row, split, (i, j), *spaces)
+
+
+# What is left of a row after the shared factors are regressed out of both its spaces.
+PARTIALLED = {
+    "trained": "partialled",
+    "untrained": "untrained_partialled",
+    "pixel_pca": "pixel_pca_partialled",
+}
+
+
+def _partialled(
+    dataset: ViewDataset, split: Split, found: dict[str, tuple[np.ndarray, np.ndarray]]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
+
+    def rest(z: np.ndarray) -> np.ndarray:
+        return controls.partial_out(z, features, split.train, ridge=1e-6)
+
+    return {name: (rest(found[row][0]), rest(found[row][1])) for row, name in PARTIALLED.items()}
+
+
+def _mismatched(
+    experiment: Experiment, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The same latents with wrong pairs: row name -> two spaces."""
+    rng = np.random.default_rng(experiment.seed)
+    names = controls.shared_factor_names(dataset)
+    parts = (split.train, split.test)
+    anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
+    in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
+    return {
+        "mismatched": (x, y[anywhere]),
+        "mismatched_cell": (x, y[in_cell]),
+    }
+
+
+def alignment_rows(
+    experiment: Experiment,
+    dataset: ViewDataset,
+    latents_AND: np.ndarray,
+    untrained: Untrained,
+    check: Callable[[], None] = lambda: None,
+) -> list[Row]:
+    """The rows of alignment.json: every subject, measured. `check` is called between them."""
+    rows: list[Row] = []
+    for subject in subjects(experiment, dataset, latents_AND, untrained):
+        check()
+        backs = BACKS if subject.row == "trained" else ("inverse",)
+        rows += measure(experiment, dataset, subject, backs)
+        if subject.row == "partialled":
+            y = latents_AND[subject.agents[1]]
+            rows.append(_shared_factors_row(experiment, dataset, y, subject))
+    return rows
+
+
+def _shared_factors_row(
+    experiment: Experiment, dataset: ViewDataset, y: np.ndarray, subject: Subject
+) -> Row:
+    """R2 of a prediction of the second agent from the shared factors alone."""
+    split = subject.split
+    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
+    predicted = y - controls.partial_out(y, features, split.train, ridge=1.0)
+    scale = y[split.train].std(axis=0, dtype=np.float64)
+    scale = np.where(scale > 0, scale, 1.0)
+    metrics = {
+        "r2": alignment.prediction_r2(predicted[split.test], y[split.test], scale),
+        "n_train": float(len(split.train)),
+        "n_test": float(len(split.test)),
+    }
+    return _row(experiment, subject, "shared_factors", "none", metrics)
+
+
+def measure(
+    experiment: Experiment, dataset: ViewDataset, subject: Subject, backs: tuple[str, ...]
+) -> list[Row]:
+    """Fits x -> y and evaluates with each way back; adds probes, RankMe of y and shared dims."""
+    x, y, split = subject.x, subject.y, subject.split
+    linear_map = fit_map(experiment, x, y, split.train)
+    neighbors = tuple(k for k in experiment.alignment.neighbors if k < len(split.test))
+    shared = {
+        **probe_accuracies(experiment, dataset, subject, linear_map),
+        "rankme": collapse_metrics(y[split.test])["rankme"],
+        "shared_dims": alignment.shared_dimensions(
+            linear_map, y[split.train], x[split.test], y[split.test]
+        ),
+    }
+    rows = []
+    for back in backs:
+        metrics = alignment.evaluate(
+            linear_map, x[split.test], y[split.test], back=back, neighbors=neighbors
+        )
+        rows.append(_row(experiment, subject, subject.row, back, {**metrics, **shared}))
+    return rows
+
+
+def _row(
+    experiment: Experiment, subject: Subject, row: str, back: str, metrics: dict[str, float]
+) -> Row:
+    """One row of alignment.json."""
+    return {
+        "x": f"agent_{subject.agents[0]}",
+        "y": f"agent_{subject.agents[1]}",
+        "row": row,
+        "split": subject.split.name,
+        "method": experiment.alignment.method,
+        "back": back,
+        "seed": experiment.seed,
+        "metrics": metrics,
+    }
+
+
+def probe_accuracies(
+    experiment: Experiment,
+    dataset: ViewDataset,
+    subject: Subject,
+    linear_map: alignment.LinearMap,
+) -> dict[str, float]:
+    """Accuracy on held-out y of its own probe and of x's: by W^-1, by regression, as it is."""
+    train, test, labels = subject.split.train, subject.split.test, dataset.labels
+    x, y, ridge = subject.x, subject.y, experiment.alignment.probe_ridge
+
+    def probe_of(z: np.ndarray) -> collaboration.Probe:
+        classes = len(dataset.label_names)
+        return collaboration.fit_probe(z[train], labels[train], classes, ridge=ridge)
+
+    source = probe_of(x)
+    probes = {
+        "probe_own": probe_of(y),
+        "probe_transferred": collaboration.transfer_probe(source, linear_map),
+        "probe_regression": collaboration.transfer_probe(source, linear_map, kind="regression"),
+    }
+    if x.shape[1] == y.shape[1]:
+        probes["probe_raw"] = source
+    return {
+        name: float(collaboration.accuracy(probe, y[test], labels[test]))
+        for name, probe in probes.items()
+    }

@@ -1,0 +1,1 @@
+"""Networks: encoders, predictors, decoders and patch masks, as Flax NNX modules."""

@@ -1,0 +1,1 @@
+"""Speed: FLOPs, device limits, compilation, traces and throughput."""

@@ -1,0 +1,111 @@
+"""The report of three or more spaces: which maps to which, and whether one hub serves them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from socialjepa_jax.alignment.study.inputs import Spaces
+from socialjepa_jax.alignment.study.spaces import Comparison
+from socialjepa_jax.report import html, tables
+from socialjepa_jax.report.album import Album
+from socialjepa_jax.report.alignment.figures import matrix_figure
+from socialjepa_jax.report.alignment.page import WORDS
+
+
+def write_spaces_report(
+    path: Path, found: Comparison, spaces: Spaces, probes: np.ndarray | None = None
+) -> Path:
+    """Writes the page and its pictures.
+
+    Args:
+      path: of the HTML file.
+      found: what was found.
+      spaces: what was compared.
+      probes: of `probe_matrix`, None without labels.
+    """
+    album, names = Album(path), list(spaces.names)
+    pictures = [
+        album.add(key, matrix_figure(values, names, names, title=title), alt=title, caption=text)
+        for key, values, title, text in (
+            ("r2", found.r2, "R², direct maps", "From the row's space to the column's."),
+            ("hub", found.hub_r2, "R², through the hub", "The same by rotations alone."),
+            ("cka", found.cka, "CKA, debiased", "Without any map. 1: alike, 0: unrelated."),
+        )
+    ]
+    if probes is not None:
+        text = (
+            "Accuracy on held-out items of a classifier trained on the row's space, carried by the "
+            "reverse regression and used on the column's; on the diagonal, its own."
+        )
+        figure = matrix_figure(probes, names, names, title="Labels")
+        pictures.append(album.add("labels", figure, alt="Accuracy of probes", caption=text))
+    sections = {
+        "pairs": ("Every pair", html.join(html.pictures(*pictures), _table(found, names))),
+        "hub": ("The hub", _hub(found, spaces)),
+        "words": ("Words", html.definitions({k: WORDS[k] for k in ("R²", "CKA", "Interval")})),
+    }
+    widths = ", ".join(f"{n} ({z.shape[1]} features)" for n, z in zip(names, spaces.latents))
+    subtitle = (
+        f"{widths}. {len(spaces.items):,} items in all of them, {len(found.test):,} held out."
+    )
+    page = html.page(f"{len(names)} spaces", subtitle, _verdict(found, names), sections)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _verdict(found: Comparison, names: list[str]) -> html.Html:
+    apart = ~np.eye(len(names), dtype=bool)
+    above = (found.low > np.maximum(found.null, 0.0)) & apart
+    count, total = int(above.sum()), int(apart.sum())
+    best = np.unravel_index(np.argmax(np.where(apart, found.r2, -np.inf)), found.r2.shape)
+    worst = np.unravel_index(np.argmin(np.where(apart, found.r2, np.inf)), found.r2.shape)
+    sentence = (
+        f"{count} of {total} directions are linearly related beyond chance. Best: "
+        f"{names[best[0]]} → {names[best[1]]}, R² {tables.format_number(found.r2[best], 2)}; "
+        f"worst: {names[worst[0]]} → {names[worst[1]]}, R² "
+        f"{tables.format_number(found.r2[worst], 2)}."
+    )
+    lede = html.paragraph(sentence, class_="lede")
+    if not count:
+        return lede
+    loss = float(np.mean((found.r2 - found.hub_r2)[above]))
+    hub = (
+        f"Through one hub, with {len(names)} maps instead of {total}, their R² is "
+        f"{tables.format_number(abs(loss), 2)} {'lower' if loss >= 0 else 'higher'} on average."
+    )
+    return html.join(lede, html.paragraph(hub))
+
+
+def _table(found: Comparison, names: list[str]) -> html.Html:
+    columns = (
+        tables.Column("r2", "R²", best="max"),
+        tables.Column("null", "shuffled, at most"),
+        tables.Column("hub", "through the hub"),
+        tables.Column("dsc", "DSC", best="max", help="rank correlation of distances, W x and y"),
+        tables.Column("kappa", "condition number", digits=1),
+    )
+    rows = []
+    for (i, j), metrics in found.metrics.items():
+        cells: dict[str, tables.Cell] = {
+            "r2": tables.Interval(found.r2[i, j], found.low[i, j], found.high[i, j]),
+            "null": float(found.null[i, j]),
+            "hub": float(found.hub_r2[i, j]),
+            "dsc": metrics["dsc"],
+            "kappa": metrics["kappa_effective"],
+        }
+        rows.append(tables.Row(f"{names[i]} → {names[j]}", cells))
+    caption = "On held-out items. Small print: 95 % intervals over groups."
+    return tables.to_html(tables.Table(columns, rows, caption=caption))
+
+
+def _hub(found: Comparison, spaces: Spaces) -> html.Html:
+    files = ", ".join(f"hub_{i + 1}.npz ({name})" for i, name in enumerate(spaces.names))
+    return html.paragraph(
+        f"Each space, brought to unit norm, is rotated onto a common mean shape (generalised "
+        f"Procrustes). This leaves {found.hub.objective:.1%} of the variance unexplained on the "
+        f"fitted items (0 %: the same shape). To go from one space to another, apply the forward "
+        f"map of the first and the backward map of the second: {files}. A map of every pair is in "
+        "map_1_2.npz and so on."
+    )

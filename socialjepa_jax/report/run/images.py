@@ -1,0 +1,184 @@
+"""The sections of a run's page that show states and latents: views, W, planes, neighbours."""
+
+# ruff: noqa: RUF001 (a true minus and a true times sign are meant)
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.report import figures, html, style, tables
+from socialjepa_jax.report.album import Album
+from socialjepa_jax.report.figures import Level, Line, Tile
+from socialjepa_jax.report.run import geometry
+from socialjepa_jax.report.run.data import SPLITS, RunData
+from socialjepa_jax.report.run.geometry import PairView
+from socialjepa_jax.report.tables import Cell, Column, Row, Table
+
+NO_PAIR = (
+    "There are no finite latents of two agents for the same states, so nothing can be mapped: the "
+    "run was stopped before its last step, or it trained one agent."
+)
+_IMAGE_DPI = 120  # pictures compress badly: keeps the page small
+_SPECTRUM = (
+    Column("pairs", "training pairs"),
+    Column("rank", "rank"),
+    Column("kappa", "κ(W)", 1, "", "largest over smallest singular value"),
+    Column("kappa_effective", "κ eff.", 1, "", "largest over smallest kept singular value"),
+    Column("orthogonality", "‖WᵀW − I‖/‖I‖", 2, "", "0 is a rotation (eq. 17)"),
+)
+_PAIRS = 60
+_QUERIES = 6
+_LABEL = 12  # letters that fit above a picture
+_NEIGHBOURS = 6
+
+
+def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Html:
+    """The same states through every camera, one row a camera."""
+    rows = geometry.spread_over(dataset.labels, min(count, dataset.num_states), seed=1)
+    grid = [[Tile(images[row]) for row in rows] for images in dataset.images]
+    figure = figures.image_grid(
+        grid,
+        row_labels=[f"camera {k}" for k in range(dataset.num_cameras)],
+        column_labels=[dataset.label_names[dataset.labels[row]][:_LABEL] for row in rows],
+    )
+    overlap = (
+        "No picture of one camera occurs among those of another."
+        if dataset.overlap == 0
+        else f"{dataset.overlap:.0%} of the pictures also occur among another camera's."
+    )
+    caption = (
+        f"Columns are states of {dataset.name}, drawn at random; rows are cameras. An agent sees "
+        f"one row only, and never learns which pictures belong together. {overlap}"
+    )
+    alt = f"{len(rows)} states seen by {dataset.num_cameras} cameras"
+    shown = album.add("views", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
+    return html.pictures(shown)
+
+
+def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
+    """Singular values of W with condition numbers, rank and distance from a rotation."""
+    if not views:
+        return html.missing(NO_PAIR)
+    curves, rows = [], []
+    for i, view in enumerate(views):
+        fitted = view.linear_map
+        values = np.asarray(fitted.singular_values, np.float64)
+        kept = np.where(np.arange(len(values)) < fitted.rank, values, np.nan)
+        label = f"W fitted for {SPLITS[view.split]}"
+        marker = style.MARKERS[i] if len(values) <= 64 else ""
+        index = np.arange(1, len(values) + 1)
+        curves.append(Line(label, index, kept, style.PALETTE[i], marker=marker))
+        cells: dict[str, Cell] = {
+            "pairs": int(fitted.n_train),
+            "rank": f"{fitted.rank} of {len(values)}",
+            "kappa": float(fitted.kappa),
+            "kappa_effective": float(fitted.kappa_effective),
+            "orthogonality": geometry.orthogonality(values, view.x_QD.shape[1]),
+        }
+        rows.append(Row(label, cells))
+    one = Level("1, a rotation", 1.0, 1.0, 1.0, style.look("chance").color, (0, (4, 3)))
+    i, j = views[0].agents
+    figure = figures.lines(
+        curves, levels=[one], title=f"Spectrum of W, agent {i} → agent {j}", x_label="index",
+        y_label="singular value", log_y=True,
+    )  # fmt: skip
+    caption = (
+        "Singular values of W on standardised latents, largest first; those counted as zero are "
+        "left out. A rotation has all of them at 1; values far below 1 are directions of one "
+        "agent's space that the other's does not predict, or that regression shrinks."
+    )
+    shown = album.add("spectrum", figure, alt="Singular values of W", caption=caption)
+    facts = tables.to_html(Table(_SPECTRUM, rows, "map"))
+    return html.join(html.pictures(shown), facts)
+
+
+def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Html:
+    """Both latent spaces in one plane, before and after W, matched pairs joined."""
+    if view is None:
+        return html.missing(NO_PAIR)
+    before, after, target = geometry.project(view)
+    labels = dataset.labels[view.rows]
+    chosen = geometry.spread_over(labels, _PAIRS)
+    i, j = view.agents
+    shown = []
+    limits = _limits(before[chosen], after[chosen], target[chosen])
+    for name, points, title in (("before", before, "Before W"), ("after", after, "After W")):
+        figure = figures.matched_pairs(
+            points[chosen], target[chosen], labels[chosen], dataset.label_names,
+            names=(f"agent {i}" + (", mapped" if name == "after" else ""), f"agent {j}"),
+            title=title, limits=limits,
+        )  # fmt: skip
+        alt = f"Latents of agents {i} and {j} in a plane, {title.lower()}, matched pairs joined"
+        shown.append(album.add(f"plane_{name}", figure, alt=alt))
+    gap = [np.linalg.norm(p - target, axis=1).mean() for p in (before, after)]
+    caption = (
+        f"{len(chosen)} of {len(labels)} {SPLITS[view.split]}, drawn at random; both panels use "
+        f"agent {j}'s two leading principal axes (standardised latents). A line joins the same "
+        "state in both agents: the shorter the lines, the better W translates. Mean length in this "
+        f"plane over all pairs: {gap[0]:.2f} before, {gap[1]:.2f} after. Regression pulls mapped "
+        "points towards the centre where it is unsure. Two axes are not the whole space."
+    )
+    return html.join(html.paragraph(caption), html.pictures(*shown))
+
+
+def _limits(*clouds: np.ndarray) -> tuple[float, float, float, float]:
+    """A square frame (left, right, bottom, top) around all points, with a margin of 5 percent."""
+    points = np.concatenate(clouds)
+    low, high = points.min(axis=0), points.max(axis=0)
+    (x, y), half = (low + high) / 2, 0.55 * float((high - low).max())
+    return x - half, x + half, y - half, y + half
+
+
+def neighbours(
+    run: RunData, view: PairView | None, dataset: ViewDataset, album: Album
+) -> html.Html:
+    """A picture of one camera, translated by W, and what is nearest in the other agent's space."""
+    if view is None:
+        return html.missing(NO_PAIR)
+    i, j = view.agents
+    first, second = run.camera(i), run.camera(j)
+    if max(first, second) >= dataset.num_cameras:
+        return html.missing(f"The data set has no camera {max(first, second)}.")
+    gaps = geometry.distances(view)
+    ranks, labels = geometry.match_ranks(gaps), dataset.labels[view.rows]
+    queries = geometry.spread_over(labels, min(_QUERIES, len(labels)), seed=2)
+    count = min(_NEIGHBOURS, len(labels))
+    grid = []
+    for query in queries:
+        nearest = np.argsort(gaps[query], kind="stable")[:count]
+        state = view.rows[query]
+        truth = Tile(dataset.images[second, state], note=f"rank {ranks[query] + 1}")
+        found = [
+            Tile(dataset.images[second, view.rows[n]], _frame(n, query, labels)) for n in nearest
+        ]
+        grid.append([Tile(dataset.images[first, state]), truth, *found])
+    figure = figures.image_grid(
+        grid,
+        column_labels=[
+            f"query\n(camera {first})",
+            f"truth\n(camera {second})",
+            *(f"{k + 1}" for k in range(count)),
+        ],
+    )
+    candidates = len(labels)
+    at = {k: float((ranks < k).mean()) for k in (1, 5, 10)}
+    category = float((labels[gaps.argmin(axis=1)] == labels).mean())
+    recall = ", ".join(f"{at[k]:.1%} at {k} (chance {min(1, k / candidates):.1%})" for k in at)
+    caption = (
+        f"Each row: a picture from camera {first} (query), what camera {second} saw of that state "
+        f"(truth, with its rank), then the {count} states whose latents of agent {j} are nearest "
+        f"to W z of agent {i}, among {candidates} {SPLITS[view.split]}. Green frame: the very "
+        "state; blue: the same category; grey: another category. Queries are drawn at random, not "
+        f"chosen. Over all queries the true state is found {recall}; the nearest is of the "
+        f"right category {category:.1%} of the time."
+    )
+    alt = f"{len(queries)} queries of camera {first} and their neighbours in camera {second}"
+    shown = album.add("neighbours", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
+    return html.pictures(shown)
+
+
+def _frame(candidate: int, query: int, labels: np.ndarray) -> str:
+    if candidate == query:
+        return style.CORRECT
+    return style.SAME_CATEGORY if labels[candidate] == labels[query] else style.OTHER

@@ -1,0 +1,1 @@
+"""The life of a run: launch, workdir, checkpoints, signals, several hosts, monitors, logs."""

@@ -1,0 +1,45 @@
+"""The configurations that come with the package, by name: `--preset=NAME` needs no file.
+
+A name is looked up in the table below and nowhere else; `--config=FILE` runs whatever FILE says.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from socialjepa_jax.errors import InputError
+
+_FOLDER = pathlib.Path(__file__).parents[2] / "configs"  # installed beside the package
+PRESETS = {
+    name: _FOLDER / f"{name}.py"
+    for name in (
+        "toys_ijepa",
+        "toys_ijepa_vits",
+        "toys_lejepa",
+        "toys_mae",
+        "smallnorb_ijepa",
+        "eth80_ijepa",
+        "eth80_lejepa",
+        "folder_ijepa",
+    )
+}
+
+
+def expand(argv: Sequence[str]) -> list[str]:
+    """Replaces `--preset=NAME` by the `--config=` of the file of that name.
+
+    Raises:
+        InputError: there is no such preset, or a config is given too.
+    """
+    named = [argument for argument in argv if _is_flag(argument, "preset")]
+    if not named:
+        return list(argv)
+    if len(named) > 1 or any(_is_flag(argument, "config") for argument in argv):
+        raise InputError("give one --preset=NAME or one --config=FILE")
+    name = named[0].partition("=")[2]
+    if name not in PRESETS:
+        raise InputError(f"--preset={name!r} must be one of {', '.join(PRESETS)}")
+    return [f"--config={PRESETS[name]}" if a in named else a for a in argv]
+
+
+def _is_flag(argument: str, name: str) -> bool:
+    return argument.lstrip("-").partition("=")[0] == name and argument.startswith("-")

@@ -1,0 +1,276 @@
+"""The alignment tool as a user meets it: files in, a folder out, one clear line when not."""
+
+import csv
+import json
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from absl import flags
+from safetensors.numpy import save_file
+
+from socialjepa_jax import align, alignment
+from socialjepa_jax.errors import InputError
+from tests.commands import Command
+
+ROWS = 90
+QUICK = ["--permutations=2", "--resamples=40", "--noumap"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files that belong together, of every kind."""
+    path = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 3)).astype(np.float32)
+    y = (x @ rng.normal(size=(3, 4)) + 0.3 * rng.normal(size=(ROWS, 4))).astype(np.float32)
+    order = rng.permutation(ROWS)
+    for name, array in {
+        "x": x,
+        "y": y,
+        "shuffled": y[order],
+        "unrelated": rng.normal(size=(ROWS, 4)).astype(np.float32),
+        "ids_x": np.arange(ROWS),
+        "ids_y": order,
+        "labels": (x[:, 0] > 0).astype(int),
+        "groups": np.arange(ROWS) // 3,
+    }.items():
+        np.save(path / f"{name}.npy", array)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(y[order].ravel()), 4)
+    factors = {"light": order % 2, "pose": order % 3}
+    table = {"name": [f"item {i}" for i in order], "embedding": lists, **factors}
+    pq.write_table(pa.table(table), path / "y.parquet")
+    names = pa.table({"name": [f"item {i}" for i in range(ROWS)]})
+    pq.write_table(names, path / "names.parquet")
+    np.savez(path / "layers.npz", first=x, last=2 * x + 1, labels=np.arange(ROWS) % 3)
+    save_file({"block": y, "head": y[:, :2].copy()}, path / "layers.safetensors")
+    return path
+
+
+@pytest.fixture
+def run(folder, tmp_path, monkeypatch, capsys):
+    """Runs the tool in this process; returns what it said on stdout. Bad input raises."""
+    monkeypatch.chdir(folder)
+
+    def go(*arguments):
+        values = flags.FlagValues()
+        align.define_flags(values)
+        values(["align", f"--out={tmp_path / 'out'}", *QUICK, *arguments])
+        align.main(values)
+        return capsys.readouterr().out
+
+    return go
+
+
+def rows_of(out):
+    return json.loads((out / "alignment.json").read_text())["rows"]
+
+
+def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--x=x.npy", "--y=shuffled.npy", "--ids_x=ids_x.npy", "--ids_y=ids_y.npy"]
+    arguments += ["--labels=labels.npy", "--groups=groups.npy"]
+    assert run(*arguments) == f"Report: {out / 'report.html'}\n"
+    given = {row["back"]: row for row in rows_of(out) if row["row"] == "given"}
+    shuffled = {row["back"]: row for row in rows_of(out) if row["row"] == "mismatched"}
+    assert set(given) == set(shuffled) == {"inverse", "regression", "none", "forward"}
+    metrics, intervals = given["forward"]["metrics"], given["forward"]["intervals"]
+    assert metrics["r2"] > 0.8 > 0.5 > shuffled["forward"]["metrics"]["r2"]
+    for key in ("r2", "dsc", "nos@10", "cka_debiased"):
+        assert intervals[key][0] <= metrics[key] <= intervals[key][1], key
+    linear_map = alignment.LinearMap.load(out / "map.npz")
+    x, y = (np.load(folder / f"{name}.npy") for name in ("x", "y"))
+    assert alignment.r2(linear_map, x, y) > 0.8
+    page = (out / "report.html").read_text()
+    for words in (
+        "A linear map carries x over to shuffled",
+        "oracle",
+        "held-out groups, each about",
+        "NOS@10",
+    ):
+        assert words in page
+    with (out / "items.csv").open() as file:
+        items = list(csv.DictReader(file))
+    errors = [float(item["squared_error"]) for item in items]
+    assert errors == sorted(errors, reverse=True)
+    assert len(items) == metrics["n_test"]
+    with pytest.raises(InputError, match="already holds a report; give --overwrite"):
+        run(*arguments)
+    run(*arguments, "--overwrite")
+    assert not list(out.glob(".part*"))
+
+
+def test_columns_of_a_parquet_file_pair_and_stratify(run, tmp_path):
+    arguments = ["--x=y.parquet", "--y=x.npy", "--ids_key=name", "--ids_x=y.parquet"]
+    arguments += ["--ids_y=names.parquet", "--strata=y.parquet", "--strata_key=light,pose"]
+    run(*arguments, "--labels=y.parquet", "--labels_key=pose")
+    found = json.loads((tmp_path / "out" / "alignment.json").read_text())
+    assert found["rows"][0]["metrics"]["r2"] > 0.5
+    assert set(found["probes"]) >= {"own", "inverse", "regression", "oracle"}
+    assert set(found["probes"]["own"]) == {"logistic", "ridge"}
+
+
+def test_files_with_several_arrays_get_a_heat_map_of_layers(run, tmp_path):
+    with pytest.raises(InputError, match="there is no 'last'; it holds block, head"):
+        run("--x=layers.npz", "--y=layers.safetensors", "--key=last")
+    run("--x=layers.npz", "--y=y.npy", "--key=last", "--labels=layers.npz")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Layer by layer" in page
+    assert (tmp_path / "out" / "report_layers.png").exists()
+
+
+def test_unrelated_and_mismatched_spaces_are_called_so(run, tmp_path):
+    for y in ("unrelated.npy", "shuffled.npy"):
+        run("--x=x.npy", f"--y={y}", "--overwrite")
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert "No linear relation" in page or "at most a weak linear relation" in page
+        assert "pair them by ids" in page
+
+
+def test_identical_spaces_are_called_so(run, tmp_path):
+    run("--x=x.npy", "--y=x.npy", "--method=procrustes")
+    metrics = {row["back"]: row["metrics"] for row in rows_of(tmp_path / "out")[:4]}
+    for found in metrics.values():
+        np.testing.assert_allclose([found["r2"], found["dsc"], found["cka"]], 1, rtol=1e-9)
+        assert found["nos@10"] == 0
+    assert "x (1)" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_three_spaces_become_heat_maps_and_a_hub(run, tmp_path):
+    run("--spaces=x.npy,y.npy,shuffled.npy", "--ids=ids_x.npy", "--groups=groups.npy")
+    out = tmp_path / "out"
+    r2 = {(row["x"], row["y"]): row["metrics"]["r2"] for row in rows_of(out)}
+    assert len(r2) == 6
+    assert r2["x", "y"] > 0.8 > r2["x", "shuffled"]
+    assert alignment.LinearMap.load(out / "hub_2.npz").w.shape == (4, 4)
+    assert "2 of 6 directions are linearly related" in (out / "report.html").read_text()
+    arguments = ["--ids=ids_x.npy,ids_x.npy,ids_y.npy", "--labels=labels.npy", "--overwrite"]
+    run("--spaces=x.npy,y.npy,shuffled.npy", *arguments)
+    assert "6 of 6 directions" in (out / "report.html").read_text()
+    probes = np.asarray(json.loads((out / "alignment.json").read_text())["probes"])
+    assert probes.shape == (3, 3) and (probes > 0.7).all()
+    assert (out / "items.csv").read_text().startswith("item,row,squared_error: x -> y")
+
+
+@pytest.fixture(scope="module")
+def bad(folder):
+    """Files that must be refused."""
+    x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
+    holes = y.copy()
+    holes[3, 1], holes[5, 2] = np.nan, -np.inf
+    for name, array in {
+        "short": y[:-1],
+        "tiny": y[:10],
+        "holes": holes,
+        "flat": np.ones((ROWS, 2), np.float32),
+        "other_ids": np.arange(ROWS) + 1000,
+        "same_ids": np.arange(ROWS) // 2,
+        "whole": y.astype(int),
+        "structured": np.zeros(ROWS, dtype=[("a", "f4"), ("b", "f4")]),
+        "one_group": np.zeros(ROWS, int),
+    }.items():
+        np.save(folder / f"{name}.npy", array)
+    np.save(folder / "objects.npy", np.array([{}] * ROWS, object), allow_pickle=True)
+    raw = (folder / "y.npy").read_bytes()
+    (folder / "truncated.npy").write_bytes(raw[:-5])
+    (folder / "trailing.npy").write_bytes(raw + b"x")
+    (folder / "overlong.safetensors").write_bytes((10**9).to_bytes(8, "little") + b"{}")
+    with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        np.save(folder / "zeros.npy", np.zeros((ROWS, 40000), np.float32))
+        archive.write(folder / "zeros.npy", "z.npy")
+    with zipfile.ZipFile(folder / "path.npz", "w") as archive:
+        archive.writestr("../y.npy", raw)
+    (folder / "file").write_text("")
+    assert x.shape == (ROWS, 3)
+
+
+BAD = [
+    (["--x=x.npy"], "give --x and --y, or --spaces"),
+    (["--x=x.npy", "--y=missing.npy"], "missing.npy: no such file"),
+    (["--x=x.npy", "--y=objects.npy"], "objects.npy: holds Python objects, which are never"),
+    (["--x=x.npy", "--y=truncated.npy"], "truncated.npy: is truncated"),
+    (["--x=x.npy", "--y=overlong.safetensors"], "overlong.safetensors: header of 1000000000 bytes"),
+    (["--x=x.npy", "--y=trailing.npy"], "trailing.npy: has trailing bytes"),
+    (["--x=x.npy", "--y=bomb.npz"], "bomb.npz: z.npy unpacks to 14400128 bytes, refused"),
+    (["--x=x.npy", "--y=path.npz"], "path.npz: member '../y.npy' has a path in its name"),
+    (["--x=x.npy", "--y=structured.npy"], "structured.npy: structured dtype"),
+    (["--x=x.npy", "--y=whole.npy"], "whole.npy: embeddings must be floating point, got int64"),
+    (
+        ["--x=x.npy", "--y=holes.npy"],
+        "holes.npy: 2 of 90 rows hold NaN or Inf (rows 3, 5; row 3 in column 1)",
+    ),
+    (["--x=x.npy", "--y=short.npy"], "x.npy has 90 rows but short.npy has 89"),
+    (
+        ["--x=x.npy", "--y=y.npy", "--ids_x=same_ids.npy", "--ids_y=ids_y.npy"],
+        "same_ids.npy: 0 occurs 2 times",
+    ),
+    (["--x=x.npy", "--y=y.npy", "--ids_x=ids_x.npy", "--ids_y=other_ids.npy"], "no id in common"),
+    (["--x=tiny.npy", "--y=tiny.npy"], "10 pairs are too few, at least 20 are needed"),
+    (["--x=x.npy", "--y=y.npy", "--test_fraction=0.02"], "2 rows are held out, at least 4"),
+    (["--x=x.npy", "--y=y.npy", "--groups=one_group.npy"], "1 group(s) cannot be split"),
+    (["--x=x.npy", "--y=flat.npy"], "flat.npy: all 2 features are constant over 90 rows"),
+    (["--x=x.npy", "--y=y.npy", "--ridge=big"], "--ridge=big is neither a number nor auto"),
+    (["--x=x.npy", "--y=y.npy", "--test_fraction=1.5"], "test_fraction=1.5"),
+    (["--x=x.npy", "--y=y.npy", "--ids_x=ids_x.npy"], "--ids_x and --ids_y go together"),
+    (["--x=x.npy", "--y=y.npy", "--groups=y.npy"], "expected a column of integers or text"),
+    (["--x=x.npy", "--y=y.npy", "--groups=tiny.npy"], "expected a column of integers or text"),
+    (["--x=x.npy", "--y=y.npy", "--labels=one_group.npy"], "one_group.npy: all labels are alike"),
+    (["--x=x.npy", "--y=y.npy", "--method=reduced_rank"], "rank=None"),
+    (["--x=x.npy", "--y=y.npy", "--strata=y.parquet"], "choose one with --strata_key; it holds"),
+    (["--x=layers.npz", "--y=y.npy"], "choose one with --key; it holds first, last"),
+    (["--spaces=x.npy"], "--spaces needs at least 2 files, got 1"),
+    (["--spaces=x.npy,y.npy,short.npy"], "x.npy has 90 rows but short.npy has 89"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_input_is_one_line_and_nothing_is_written(run, bad, tmp_path, arguments, message):
+    with pytest.raises(InputError) as caught:
+        run(*arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_that_are_not_finite_are_left_out_when_asked(run, bad, tmp_path):
+    run("--x=x.npy", "--y=holes.npy", "--drop_nonfinite")
+    found = rows_of(tmp_path / "out")[0]["metrics"]
+    assert found["n_train"] + found["n_test"] == ROWS - 2
+
+
+def test_a_refused_run_leaves_the_old_report_alone(run, bad, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.html").write_text("old")
+    with pytest.raises(InputError, match="are constant"):
+        run("--x=x.npy", "--y=flat.npy", "--overwrite")
+    assert [p.name for p in out.iterdir()] == ["report.html"]
+    assert (out / "report.html").read_text() == "old"
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(run, bad, folder):
+    with pytest.raises(InputError, match="is a file"):
+        run("--x=x.npy", "--y=y.npy", f"--out={folder / 'file'}")
+
+
+def in_a_process(folder, *arguments):
+    return Command("socialjepa_jax.align", *arguments, folder=folder).end()
+
+
+def test_the_command_itself(folder, bad, tmp_path):
+    out = tmp_path / "out"
+    pair = ["--x=x.npy", "--y=y.npy", f"--out={out}", *QUICK]
+    assert in_a_process(folder, *pair) == (0, f"Report: {out / 'report.html'}\n", "")
+    for arguments, message in [
+        (["--x=x.npy", "--y=flat.npy", "--out=new"], "error: flat.npy: all 2 features"),
+        (["--nonsense=1"], "nonsense"),
+        (["--method=magic"], "magic"),
+        (["extra"], "error: unexpected argument 'extra'"),
+    ]:
+        code, said, error = in_a_process(folder, *arguments)
+        assert (code, said) == (2, ""), error
+        assert error.startswith("error: ") and error.count("\n") == 1
+        assert message in error
+    assert not (folder / "new").exists()

@@ -1,0 +1,150 @@
+"""The pieces of the alignment tool that are not mathematics: pairing, novelty, exports."""
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from socialjepa_jax.alignment import fit
+from socialjepa_jax.alignment.study import export, pairing
+from socialjepa_jax.alignment.study.novelty import fit_novelty
+from socialjepa_jax.errors import InputError
+
+
+def test_ids_pair_rows_in_the_order_of_x():
+    ids = [np.array([7, 3, 9, 5]), np.array(["5", "9", "1", "7"]), np.array([9, 5, 7, 8])]
+    rows = pairing.match_ids(ids, ["a", "b", "c"])
+    np.testing.assert_array_equal(rows, [[0, 2, 3], [3, 1, 0], [2, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("ids_x", "ids_y", "message"),
+    [
+        ([1, 1, 2], [1, 2, 3], "a.npy: 1 occurs 2 times .first in row 0., ids must be unique"),
+        ([1, 2], [3, 2, 2], "b.npy: 2 occurs 2 times .first in row 1."),
+        ([1, 2], [3, 4], "a.npy .2. and b.npy .2. have no id in common"),
+    ],
+)
+def test_ids_that_cannot_pair_are_named(ids_x, ids_y, message):
+    with pytest.raises(InputError, match=message):
+        pairing.match_ids([np.array(ids_x), np.array(ids_y)], ["a.npy", "b.npy"])
+
+
+def test_whole_groups_are_held_out():
+    groups = np.random.default_rng(0).integers(0, 50, 1000)
+    test = pairing.hold_out(groups, 0.2, seed=1)
+    assert not set(groups[test]) & set(groups[~test])
+    assert 0.2 <= test.mean() < 0.25
+    assert (pairing.hold_out(groups, 0.2, seed=1) == test).all()
+    assert (pairing.hold_out(groups, 0.2, seed=2) != test).any()
+    assert 0 < pairing.hold_out(np.arange(3), 0.999, seed=0).sum() < 3
+    for bad in (0.0, 1.0):
+        with pytest.raises(InputError, match="test_fraction"):
+            pairing.hold_out(groups, bad, seed=0)
+    with pytest.raises(InputError, match="cannot be split"):
+        pairing.hold_out(np.zeros(5), 0.2, seed=0)
+
+
+def test_far_queries_are_novel_in_every_direction():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=(2000, 5)) * [10, 5, 1, 1, 0.1]
+    novelty = fit_novelty(z[:1000])
+    scores = novelty.score(z[1000:])
+    np.testing.assert_allclose(np.quantile(scores, [0.25, 0.5, 0.9]), [0.25, 0.5, 0.9], atol=0.05)
+    far = np.diag([10, 5, 1, 1]) @ np.eye(4, 5) * 8
+    assert (novelty.score(far) > 0.99).all()
+
+
+def small_map():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 4)) + 2
+    y = x @ rng.normal(size=(4, 3)) + rng.normal(size=(60, 3))
+    return fit(x, y), x, y
+
+
+def test_snippet_applies_the_saved_map(tmp_path, monkeypatch):
+    linear_map, x, y = small_map()
+    linear_map.save(tmp_path / "map.npz")
+    novelty = fit_novelty(x)
+    novelty.save(tmp_path / "novelty.npz")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(export.NUMPY_SNIPPET, names)
+    np.testing.assert_array_equal(names["forward"](x), linear_map.forward(x))
+    np.testing.assert_array_equal(names["backward"](y), linear_map.backward(y, "regression"))
+    np.testing.assert_array_equal(names["novelty"](3 * x), novelty.score(3 * x))
+    names["m"].close()
+    names["n"].close()
+
+
+def test_safetensors_holds_both_directions(tmp_path):
+    linear_map, x, y = small_map()
+    export.to_safetensors(linear_map, tmp_path / "map.safetensors")
+    t = load_file(tmp_path / "map.safetensors")
+    forward = x @ t["forward.weight"].T + t["forward.bias"]
+    np.testing.assert_allclose(forward, linear_map.forward(x), atol=1e-5)
+    backward = y @ t["backward.weight"].T + t["backward.bias"]
+    np.testing.assert_allclose(backward, linear_map.backward(y, "regression"), atol=1e-5)
+
+
+def fields(data):
+    """Decodes one protobuf message: field number -> values."""
+    found: dict = {}
+    position = 0
+
+    def varint():
+        nonlocal position
+        value = shift = 0
+        while True:
+            byte = data[position]
+            position += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while position < len(data):
+        tag = varint()
+        if tag & 7 == 2:
+            length = varint()
+            value = data[position : position + length]
+            position += length
+        else:
+            value = varint()
+        found.setdefault(tag >> 3, []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("back", [None, "inverse"])
+def test_onnx_itself_accepts_and_runs_the_model(tmp_path, back):
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    linear_map, x, y = small_map()
+    export.to_onnx(linear_map, tmp_path / "map.onnx", back=back)
+    model = onnx.load(tmp_path / "map.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    z, expected = (x, linear_map.forward(x)) if back is None else (y, linear_map.backward(y, back))
+    (found,) = reference.ReferenceEvaluator(model).run(None, {"x": z.astype(np.float32)})
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("back", [None, "regression"])
+def test_onnx_graph_is_a_product_and_a_sum(tmp_path, back):
+    linear_map, x, y = small_map()
+    export.to_onnx(linear_map, tmp_path / "map.onnx", back=back)
+    model = fields((tmp_path / "map.onnx").read_bytes())
+    assert model[1] == [8]
+    assert fields(model[8][0])[2] == [13]
+    graph = fields(model[7][0])
+    nodes = [fields(node) for node in graph[1]]
+    assert [node[4][0] for node in nodes] == [b"MatMul", b"Add"]
+    assert nodes[0][1] == [b"x", b"matrix"]
+    assert nodes[1][1] == [nodes[0][2][0], b"offset"]
+    tensors = {}
+    for raw in graph[5]:
+        tensor = fields(raw)
+        assert tensor[2] == [1]  # FLOAT
+        tensors[tensor[8][0]] = np.frombuffer(tensor[9][0], "<f4").reshape(tensor[1])
+    z, expected = (x, linear_map.forward(x)) if back is None else (y, linear_map.backward(y, back))
+    got = z @ tensors[b"matrix"] + tensors[b"offset"]
+    np.testing.assert_allclose(got, expected, atol=1e-5)

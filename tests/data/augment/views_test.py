@@ -1,0 +1,95 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.colour import Colour
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import InputError
+
+NOTHING = Augment()
+DEFAULT = MultiCrop(global_views=2, local_views=3, local_size=8)
+
+
+def batch(size=4):
+    pictures = jax.random.uniform(jax.random.key(0), (size, 16, 16, 3))
+    mean, std = jnp.array([0.4, 0.5, 0.6]), jnp.array([0.2, 0.3, 0.4])
+    images = (pictures - mean[None, None, None]) / std[None, None, None]
+    return {"image": images, "index": jnp.arange(size) + 7, "mean": mean, "std": std}
+
+
+@functools.cache
+def default_views():
+    run = jax.jit(lambda batch, key: DEFAULT(batch, key))
+    return run, run(batch(), jax.random.key(1))
+
+
+def test_sizes_and_difference():
+    _, (large, small) = default_views()
+    assert large.shape == (4, 2, 16, 16, 3) and small.shape == (4, 3, 8, 8, 3)
+    for views in (large, small):
+        pictures = np.asarray(views) * np.asarray(batch()["std"]) + np.asarray(batch()["mean"])
+        assert pictures.min() > -1e-5 and pictures.max() < 1 + 1e-5
+        flat = pictures.reshape(4 * views.shape[1], -1)
+        distance = np.abs(flat[:, None] - flat[None]).max(-1) + np.eye(len(flat))
+        assert distance.min() > 0.05  # no two views of any two samples are the same
+
+
+def test_a_samples_views_depend_on_nothing_but_its_index_and_the_key():
+    run, views = default_views()
+    order = jnp.array([2, 0, 3, 1])
+    data = batch()
+    reordered = data | {"image": data["image"][order], "index": data["index"][order]}
+    for ours, theirs in zip(run(reordered, jax.random.key(1)), views):
+        np.testing.assert_allclose(ours, theirs[order], atol=1e-6)
+    for ours, theirs in zip(run(data, jax.random.key(2)), views):
+        assert np.abs(ours - theirs).max((1, 2, 3, 4)).min() > 0.05
+    assert run._cache_size() == 1
+
+
+def test_which_recipe_makes_which_view():
+    """Without any change a global view is the image; a small one is the image made small."""
+    mirror = Augment(crop_scale=(1.0, 1.0), crop_ratio=(1.0, 1.0), flip=True)
+    config = MultiCrop(3, 1, 8, view_a=NOTHING, view_b=mirror, local=NOTHING)
+    data = batch()
+    large, small = jax.jit(config.__call__)(data, jax.random.key(0))
+    image = data["image"]
+    np.testing.assert_allclose(large[:, 0], image, atol=1e-5)
+    np.testing.assert_allclose(large[:, 1], image, atol=1e-5)
+    either = np.minimum(
+        np.abs(large[:, 2] - image).max((1, 2, 3)),
+        np.abs(large[:, 2] - image[:, :, ::-1]).max((1, 2, 3)),
+    )
+    assert either.max() < 1e-5
+    channel = Image.fromarray(np.asarray(image[0, ..., 1]))
+    expected = np.asarray(channel.resize((8, 8), Image.Resampling.BILINEAR))
+    np.testing.assert_allclose(small[0, 0, ..., 1], expected, atol=1e-5)
+
+
+def test_colours_act_on_pictures_not_on_normalised_values():
+    """Full brightness jitter keeps black black: the scale is that of the picture."""
+    bright = Augment(colours=Colour(jitter=(1.0, 0.0, 0.0, 0.0)))
+    config = MultiCrop(2, 0, view_a=bright, view_b=bright)
+    data = batch()
+    black = -(data["mean"] / data["std"])[None, None, None]
+    data["image"] = jnp.broadcast_to(black, (4, 16, 16, 3))
+    (views,) = jax.jit(config.__call__)(data, jax.random.key(0))
+    np.testing.assert_allclose(views, jnp.broadcast_to(black[:, None], views.shape), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"global_views": 0}, "global_views=0"),
+        ({"global_views": 1, "local_views": 0}, "views=1"),
+        ({"local_size": 0}, "local_size=0"),
+        ({"local_views": -1}, "local_views=-1"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        MultiCrop(**fields)

@@ -1,0 +1,89 @@
+"""Decoding refuses damage; channels and sizes are exact."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from socialjepa_jax.data import images as images_lib
+
+
+def _picture(height: int = 24, width: int = 32) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    small = rng.integers(0, 256, (height // 8, width // 8, 3))
+    return np.kron(small, np.ones((8, 8, 1))).astype(np.uint8)
+
+
+def _encode(image: Image.Image, form: str) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form)
+    return stream.getvalue()
+
+
+def test_decodes_what_pillow_encodes():
+    picture = _picture()
+    colours, grey = Image.fromarray(picture), Image.fromarray(picture[..., 0])
+    np.testing.assert_array_equal(images_lib.decode(_encode(colours, "PNG")), picture)
+    np.testing.assert_array_equal(images_lib.decode(_encode(grey, "PNG")), picture[..., :1])
+    assert images_lib.decode(_encode(colours, "JPEG")).shape == picture.shape
+
+
+@pytest.mark.parametrize("form, tail", [("JPEG", 1), ("PNG", 5)])
+def test_a_picture_cut_anywhere_is_refused(form, tail):
+    blob = _encode(Image.fromarray(_picture()), form)
+    for length in range(0, len(blob) - tail + 1, 7):
+        with pytest.raises(ValueError):
+            images_lib.decode(blob[:length])
+    with pytest.raises(ValueError):  # PNG: all but the last check sum, of no data
+        images_lib.decode(blob[:-tail])
+
+
+def test_other_formats_modes_and_bombs_are_refused(monkeypatch):
+    image = Image.fromarray(_picture())
+    with pytest.raises(ValueError, match="cannot identify"):
+        images_lib.decode(_encode(image, "GIF"))
+    with pytest.raises(ValueError, match="mode RGBA"):
+        images_lib.decode(_encode(image.convert("RGBA"), "PNG"))
+    with pytest.raises(ValueError, match="mode I;16"):
+        images_lib.decode(_encode(Image.fromarray(np.zeros((4, 4), np.uint16)), "PNG"))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 24 * 32 - 1)
+    with pytest.raises(ValueError, match="decompression bomb"):
+        images_lib.decode(_encode(image, "PNG"))
+
+
+def test_channels_are_pillows():
+    picture = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    luma = np.asarray(Image.fromarray(picture).convert("L"))
+    np.testing.assert_array_equal(images_lib.to_channels(picture, 1)[..., 0], luma)
+    grey = images_lib.to_channels(picture[..., :1], 3)
+    np.testing.assert_array_equal(grey, np.repeat(picture[..., :1], 3, axis=-1))
+    assert images_lib.to_channels(picture, 3) is picture
+
+
+def test_shrinking_averages_exact_areas():
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, 12, 18, 2), np.uint8)
+    halved = images.reshape(2, 3, 6, 2, 6, 3, 2).mean(axis=(3, 5))
+    np.testing.assert_allclose(images_lib.resize(images, 6), halved, atol=0.501)
+    # 18 -> 8 by way of a grid that both divide.
+    image = images[0, 0].astype(float)
+    fine = np.repeat(np.repeat(image, 2, axis=0), 4, axis=1)
+    expected = fine.reshape(8, 3, 8, 9, 2).mean(axis=(1, 3))
+    np.testing.assert_allclose(images_lib.resize(images[0, 0], 8), expected, atol=0.501)
+
+
+def test_growing_is_pillows_bilinear():
+    picture = np.random.default_rng(0).integers(0, 256, (20, 30, 1), np.uint8)
+    for size in (31, 60):
+        resized = images_lib.resize(picture, size)[..., 0].astype(float)
+        larger = Image.fromarray(picture[..., 0].astype(np.float32)).resize(
+            (size, size), Image.Resampling.BILINEAR
+        )
+        np.testing.assert_allclose(resized, np.asarray(larger), atol=0.501)
+
+
+def test_extreme_values_and_equal_sizes_survive():
+    white = np.full((7, 7, 1), 255, np.uint8)
+    for size in (3, 5, 11, 64):
+        assert (images_lib.resize(white, size) == 255).all()
+    assert images_lib.resize(white, 7) is white

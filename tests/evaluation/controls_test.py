@@ -1,0 +1,63 @@
+"""Controls against scikit-learn, closed forms and their defining properties."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+
+from socialjepa_jax.evaluation import controls
+
+
+@pytest.mark.parametrize("shape", [(40, 6, 7, 1), (60, 3, 4, 2)])  # more pixels, more pictures
+def test_pixel_pca_spans_what_sklearn_finds(shape):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, shape, dtype=np.uint8)
+    train = np.arange(0, len(images), 2)
+    flat = images.reshape(len(images), -1) / 255.0
+    expected = PCA(5, svd_solver="full").fit(flat[train]).transform(flat)
+    ours = controls.pixel_pca(images, train, 5)
+    np.testing.assert_allclose(ours @ ours.T, expected @ expected.T, atol=1e-4)  # up to rotation
+    # No column is a component: each holds a share of them all.
+    spread = ours.std(axis=0)
+    assert spread.max() / spread.min() < expected.std(axis=0).max() / expected.std(axis=0).min()
+
+
+def test_pixel_pca_keeps_no_more_than_there_is():
+    images = np.random.default_rng(0).integers(0, 256, (9, 4, 4, 1), dtype=np.uint8)
+    assert controls.pixel_pca(images, np.arange(6), 32).shape == (9, 5)
+
+
+def test_thinning_misses_no_level_of_a_factor_that_rows_are_sorted_by(monkeypatch):
+    """Rows cycle through three lightings; taking every third one would see a single lighting."""
+    monkeypatch.setattr(controls, "_PCA_ROWS", 60)
+    rng = np.random.default_rng(0)
+    lighting = np.tile([0, 1, 2], 60)
+    patterns = rng.integers(0, 256, (3, 4, 4, 1), dtype=np.uint8)
+    latents = controls.pixel_pca(patterns[lighting], np.arange(180), 8)
+    means = np.stack([latents[lighting == level].mean(axis=0) for level in range(3)])
+    assert np.linalg.matrix_rank(means - means.mean(axis=0), tol=1e-3) == 2
+
+
+def test_one_hot():
+    np.testing.assert_array_equal(controls.one_hot(np.array([7, 3, 7])), [[0, 1], [1, 0], [0, 1]])
+
+
+def test_partial_out_equals_ridge_residuals():
+    rng = np.random.default_rng(1)
+    x, z = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
+    train = np.arange(50)
+    model = Ridge(alpha=1.0).fit(x[train], z[train])
+    np.testing.assert_allclose(
+        controls.partial_out(z, x, train, ridge=1.0), z - model.predict(x), atol=1e-6
+    )
+
+
+def test_shuffled_pairs_stay_in_cell_and_part_and_move():
+    rng = np.random.default_rng(2)
+    cells = rng.integers(0, 4, 100)
+    parts = (np.arange(0, 70), np.arange(70, 100))
+    pairing = controls.shuffled_within(cells, parts, rng)
+    assert sorted(pairing) == list(range(100))
+    np.testing.assert_array_equal(cells[pairing], cells)
+    assert set(pairing[:70]) == set(range(70))
+    assert (pairing != np.arange(100)).all()

@@ -1,0 +1,49 @@
+"""Ahead-of-time compilation, and what becomes of a cache that cannot be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.performance import compilation
+
+
+def test_what_is_compiled_is_the_function_and_its_memory_is_known():
+    function = jax.jit(lambda x, y: jnp.sin(x @ y) @ y)
+    x = jnp.linspace(-1, 1, 64 * 64).reshape(64, 64)
+    compiled = compilation.ahead_of_time(function, x, x)
+    np.testing.assert_array_equal(compiled.call(x, x), function(x, x))
+    assert compiled.argument_bytes == 2 * 4 * 64**2
+    assert compiled.temporary_bytes >= 4 * 64**2  # the sine
+    assert compiled.accessed_bytes >= 3 * 4 * 64**2
+    assert compiled.seconds > 0 and "dot" in compiled.text()
+    assert "MB of temporaries" in compiled.describe()
+    with pytest.raises(TypeError):  # it is compiled for one shape, and never again
+        compiled.call(x[:8], x)
+
+
+@pytest.fixture
+def settings():
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_the_cache_is_made_and_used(tmp_path, settings):
+    compilation.use_cache(tmp_path / "a" / "b", "--out=x")
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "a" / "b")
+
+
+def test_a_cache_that_cannot_be_written_is_refused(tmp_path, settings):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match=r"--out=x: the compilation cache .*file.* cannot be"):
+            compilation.use_cache(folder, "--out=x")
+    assert jax.config.jax_compilation_cache_dir != str(tmp_path / "file")

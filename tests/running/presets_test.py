@@ -1,0 +1,39 @@
+"""Names for the configurations that come with the package."""
+
+import pathlib
+
+import pytest
+
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.running import presets
+
+
+def test_every_configuration_has_a_name():
+    folder = pathlib.Path(presets.__file__).parents[2] / "configs"
+    files = {path.stem for path in folder.glob("*.py") if "def get_config" in path.read_text()}
+    assert set(presets.PRESETS) == files
+    assert all(path.is_file() for path in presets.PRESETS.values())
+
+
+def test_a_preset_becomes_its_file_and_keeps_overrides():
+    found = presets.expand(["train", "--preset=toys_ijepa", "--config.run.steps=2", "--workdir=w"])
+    file = f"--config={presets.PRESETS['toys_ijepa']}"
+    assert found == ["train", file, "--config.run.steps=2", "--workdir=w"]
+    assert presets.expand(["train", "--config=x.py"]) == ["train", "--config=x.py"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--preset=../toys_ijepa"],
+        ["--preset=/etc/passwd"],
+        ["--preset=toys_ijepa.py"],
+        ["--preset="],
+        ["--preset"],
+        ["--preset=toys_ijepa", "--preset=toys_lejepa"],
+        ["--preset=toys_ijepa", "--config=x.py"],
+    ],
+)
+def test_nothing_but_a_name_is_a_preset(argv):
+    with pytest.raises(InputError, match="preset"):
+        presets.expand(argv)

@@ -1,0 +1,67 @@
+"""Signals: noted at once, acted on where the program asks, and a second one ends it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from socialjepa_jax.errors import Interrupted
+from socialjepa_jax.running.signals import SIGNALS, Interruption
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_noted_and_raised_where_asked(number):
+    before = [signal.getsignal(s) for s in SIGNALS]
+    with Interruption() as interruption:
+        interruption.check()
+        os.kill(os.getpid(), number)
+        with pytest.raises(Interrupted) as end:
+            interruption.check()
+    assert interruption.requested and end.value.exit_code == 75
+    assert [signal.getsignal(s) for s in SIGNALS] == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_outside_the_main_thread_nothing_is_noted():
+    found = []
+
+    def enter():
+        with Interruption() as interruption:
+            found.append(interruption.requested)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+# One instruction of Python that takes minutes and lets threads run, as a compilation does.
+_BUSY = """
+import hashlib
+from socialjepa_jax.running.signals import Interruption
+with Interruption():
+    print("busy", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)
+"""
+
+
+def test_a_second_signal_ends_even_a_compilation_at_once():
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(signal.SIGTERM)
+    assert "SIGTERM: saving and stopping" in process.stderr.readline()
+    assert process.poll() is None  # the first one is only noted
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT and time.monotonic() - start < 30

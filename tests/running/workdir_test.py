@@ -1,0 +1,152 @@
+"""What is refused before a run starts, each by its name; and who may use a folder."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+import pytest
+
+from configs import toys_ijepa
+from socialjepa_jax import config as config_lib
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.running import workdir
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return config_lib.from_config_dict(toys_ijepa.get_config())
+
+
+def _prepare(folder, experiment):
+    workdir.prepare(folder, experiment, {"jax": "0"})
+
+
+def _checkpoint(folder, step):
+    (folder / "checkpoints" / str(step) / "state").mkdir(parents=True)
+
+
+def test_a_fresh_folder_is_made_and_described(tmp_path, experiment):
+    with workdir.locked(tmp_path / "a" / "b"):
+        _prepare(tmp_path / "a" / "b", experiment)
+    found = json.loads((tmp_path / "a" / "b" / "config.json").read_text())
+    assert config_lib.from_config_dict(found) == experiment
+    assert json.loads((tmp_path / "a" / "b" / "environment.json").read_text()) == {"jax": "0"}
+
+
+def test_one_process_at_a_time(tmp_path):
+    with (
+        workdir.locked(tmp_path),
+        pytest.raises(InputError, match=rf"is in use by process {os.getpid()} on"),
+        workdir.locked(tmp_path),
+    ):
+        pass
+    with workdir.locked(tmp_path):  # and it is free again
+        pass
+
+
+_HOLDER = """
+import pathlib, sys, time
+from socialjepa_jax.running import workdir
+with workdir.locked(pathlib.Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout.readline() == "locked\n"
+    with (
+        pytest.raises(InputError, match=f"process {holder.pid} "),
+        workdir.locked(tmp_path),
+    ):
+        pass
+    holder.kill()
+    holder.communicate()
+    with workdir.locked(tmp_path):
+        assert str(os.getpid()) in (tmp_path / "lock").read_text()
+
+
+def test_where_nothing_can_be_written(tmp_path, experiment):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", pathlib.Path("/proc/none")):
+        with pytest.raises(InputError, match="cannot be written"), workdir.locked(folder):
+            pass
+
+
+def test_foreign_numbers_are_refused_and_our_own_are_not(tmp_path, experiment):
+    _prepare(tmp_path, experiment)
+    _checkpoint(tmp_path, 20)
+    (tmp_path / "checkpoints" / "10.damaged").mkdir()
+    _prepare(tmp_path, experiment)
+    for place in ("99", "best/7"):
+        foreign = tmp_path / "checkpoints" / place
+        foreign.mkdir(parents=True)
+        with pytest.raises(InputError, match=f"{place} is not a checkpoint"):
+            _prepare(tmp_path, experiment)
+        foreign.rmdir()
+
+
+def _with_run(experiment, **changes):
+    return dataclasses.replace(experiment, run=dataclasses.replace(experiment.run, **changes))
+
+
+def test_what_may_change_and_what_may_not(tmp_path, experiment):
+    _prepare(tmp_path, experiment)
+    _prepare(tmp_path, dataclasses.replace(experiment, seed=1))  # nothing to lose yet
+    _prepare(tmp_path, experiment)
+    _checkpoint(tmp_path, 25)
+    _prepare(tmp_path, _with_run(experiment, log_every=25, save_every=50, steps_per_call=5))
+    _prepare(tmp_path, _with_run(experiment, keep_checkpoints=9, eval_every=50, agent_map="vmap"))
+    _prepare(tmp_path, dataclasses.replace(experiment, monitors=config_lib.Monitors(3, 1, "stop")))
+    _prepare(tmp_path, dataclasses.replace(experiment, checkpoint=config_lib.Checkpoint("r2")))
+    _prepare(tmp_path, experiment)
+    optim = dataclasses.replace(experiment.optim, beta2=0.9)
+    for other, message in (
+        (dataclasses.replace(experiment, optim=optim), "config.optim.beta2: 0.95 -> 0.9"),
+        (_with_run(experiment, batch_size=32), "config.run.batch_size: 64 -> 32"),
+        (dataclasses.replace(experiment, pretrain_on="all"), "'train' -> 'all'"),
+    ):
+        with pytest.raises(InputError, match=f"holds another run .*{message}"):
+            _prepare(tmp_path, other)
+    assert json.loads((tmp_path / "config.json").read_text())["seed"] == experiment.seed
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path, experiment):
+    _prepare(tmp_path, experiment)
+    _checkpoint(tmp_path, 25)
+    record = json.loads((tmp_path / "config.json").read_text())
+    del record["run"]["exact_shards"]
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"config\.run\.exact_shards: 0 -> 8"):
+        _prepare(tmp_path, _with_run(experiment, exact_shards=8))
+    _prepare(tmp_path, experiment)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"name": 3}', "\x00\xff"])
+def test_a_damaged_record_is_refused(tmp_path, experiment, text):
+    _checkpoint(tmp_path, 25)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InputError, match=r"not a run's configuration|holds another run"):
+        _prepare(tmp_path, experiment)
+
+
+def test_room_for_the_checkpoints(tmp_path, monkeypatch):
+    workdir.check_space(tmp_path, 1000, 4)
+    little = types.SimpleNamespace(disk_usage=lambda path: types.SimpleNamespace(free=3 * 10**9))
+    monkeypatch.setattr(workdir, "shutil", little)
+    with pytest.raises(InputError, match=r"room for 3000.0 MB .*; 4000.0 MB are needed \(4 states"):
+        workdir.check_space(tmp_path, 10**9, 4)
+    # What lies there already is replaced, and counts as room.
+    _checkpoint(tmp_path, 25)
+    with (tmp_path / "checkpoints" / "25" / "data").open("wb") as file:
+        file.truncate(10**9)  # sparse
+    workdir.check_space(tmp_path, 10**9, 4)
