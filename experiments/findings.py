@@ -132,11 +132,11 @@ def section(name: str, out: pathlib.Path) -> Section | None:
     claims = [Claim(**claim) for claim in found["claims"]]
     where = f" Scale {found['scale']}: {_described(found['settings'])}."
     shown = [
-        html.picture((out / p["file"]).read_bytes(), p["alt"], p["caption"] + where, full=True)
+        html.figure((out / p["file"]).read_bytes(), p["alt"], p["caption"] + where, full=True)
         for p in found.get("pictures", ())
     ]
     tables = [to_html(_table(plain)) for plain in found.get("tables", ())]
-    content = html.join(claims_table(claims), html.pictures(*shown), *tables)
+    content = html.join(claims_table(claims), html.figure_grid(*shown), *tables)
     return Section(found["title"], content, [claim.agrees for claim in claims], found["scale"])
 
 

@@ -35,4 +35,4 @@ class Album:
             dpi = dpi * 2 // 3
             data = style.png(figure, dpi)
         self._page.with_name(f"{self._page.stem}_{name}.png").write_bytes(data)
-        return html.picture(data, alt, caption, full=full)
+        return html.figure(data, alt, caption, full=full)

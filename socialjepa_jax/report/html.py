@@ -1,6 +1,6 @@
-"""Self-contained HTML pages from plain text: everything is escaped unless it is `Html` already.
+"""Self-contained HTML pages from plain text: every string is escaped unless it is `Html`.
 
-No scripts and no external resources; pictures are inlined as data URIs, so a page is one file.
+No scripts and no external resources; images are inlined as data URIs, so a page is one file.
 """
 
 import base64
@@ -72,23 +72,23 @@ pre { background: var(--card); padding: .8rem; overflow-x: auto; font-size: .8re
 
 
 class Html(str):
-    """Text that is markup already, and is not escaped again."""
+    """Markup, which is not escaped again."""
 
 
 def text(value: object) -> Html:
-    """Escapes anything but `Html`."""
+    """Escapes a value, unless it is `Html`."""
     return value if isinstance(value, Html) else Html(_html.escape(str(value), quote=True))
 
 
 def join(*children: object, separator: str = "") -> Html:
-    """Escapes and concatenates."""
+    """Escapes and concatenates values."""
     return Html(separator.join(text(child) for child in children))
 
 
 def tag(element: str, /, *children: object, **attributes: object) -> Html:
-    """`<element attributes>children</element>`, all escaped.
+    """Returns `<element attributes>children</element>`, all escaped.
 
-    A trailing underscore is dropped from an attribute's name (`class_`); None drops the attribute.
+    Attribute names lose trailing underscores (`class_`); attributes that are None are left out.
     """
     written = "".join(
         f' {key.rstrip("_")}="{text(value)}"'
@@ -101,30 +101,37 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 
 
 def paragraph(*children: object, class_: str | None = None) -> Html:
-    """A paragraph."""
+    """Returns a `<p>` element."""
     return tag("p", *children, class_=class_)
 
 
 def missing(reason: str) -> Html:
-    """The sentence that stands where a part of the page could not be made."""
+    """Returns a paragraph that says why a part of the page is missing."""
     return paragraph(reason, class_="missing")
 
 
-def picture(png: bytes, alt: str, caption: str = "", *, full: bool = False) -> Html:
-    """A PNG, inlined, with its caption; `full` spans the whole width of its group."""
+def figure(png: bytes, alt: str, caption: str = "", *, full: bool = False) -> Html:
+    """Returns an inlined PNG image with its caption.
+
+    Args:
+        png: The file's bytes.
+        alt: Description for readers who cannot see the image.
+        caption: Text below the image.
+        full: Span all columns of the `figure_grid`.
+    """
     source = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
     image = tag("img", src=source, alt=alt)
     under = tag("figcaption", caption) if caption else ""
     return tag("figure", image, under, class_="full" if full else None)
 
 
-def pictures(*figures: Html) -> Html:
-    """Figures side by side where the page is wide, one under the other where it is narrow."""
+def figure_grid(*figures: Html) -> Html:
+    """Lays figures out in columns, as many as fit the width of the page."""
     return tag("div", *figures, class_="figures")
 
 
 def tiles(*pairs: tuple[str, str]) -> Html:
-    """Large numbers, each with what it is: (number, meaning)."""
+    """Returns boxes with a large number and its meaning, from (number, meaning) pairs."""
     boxes = [
         tag("div", tag("b", number), tag("span", name), class_="tile") for number, name in pairs
     ]
@@ -132,32 +139,30 @@ def tiles(*pairs: tuple[str, str]) -> Html:
 
 
 def folded(summary: str, *children: object) -> Html:
-    """A block that is closed until it is asked for."""
+    """Returns a block that the reader opens by clicking on its summary."""
     return tag("details", tag("summary", summary), *children)
 
 
 def definitions(terms: Mapping[str, str]) -> Html:
-    """Terms and what they mean."""
+    """Returns a definition list from a mapping of terms to meanings."""
     pairs = [join(tag("dt", term), tag("dd", meaning)) for term, meaning in terms.items()]
     return tag("dl", *pairs)
 
 
-def section(anchor: str, title: str, *children: object) -> Html:
-    """A titled section, with the anchor that `page` links to."""
-    return tag("section", tag("h2", title), *children, id=anchor)
-
-
 def page(title: str, subtitle: str, lede: Html, sections: Mapping[str, tuple[str, Html]]) -> str:
-    """A whole document.
+    """Returns a whole document.
 
     Args:
         title: Title and heading.
-        subtitle: One dim line under it.
-        lede: What the page found, before anything else.
-        sections: Anchor -> (title, content), in order.
+        subtitle: One dim line under the heading.
+        lede: The page's result, shown before the sections.
+        sections: Anchor -> (heading, content), in order.
     """
     links = [tag("a", heading, href=f"#{anchor}") for anchor, (heading, _) in sections.items()]
-    body = [section(anchor, heading, content) for anchor, (heading, content) in sections.items()]
+    body = [
+        tag("section", tag("h2", heading), content, id=anchor)
+        for anchor, (heading, content) in sections.items()
+    ]
     head = join(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),

@@ -38,8 +38,8 @@ def test_attributes():
     assert html.tag("p", class_="dim") == '<p class="dim"></p>'
 
 
-def test_picture_holds_the_very_bytes():
-    figure = html.picture(b"\x89PNG\x00", "what", "caption", full=True)
+def test_a_figure_holds_the_exact_bytes():
+    figure = html.figure(b"\x89PNG\x00", "what", "caption", full=True)
     encoded = figure.split("base64,")[1].split('"')[0]
     assert base64.b64decode(encoded) == b"\x89PNG\x00"
     assert 'alt="what"' in figure and '<figure class="full">' in figure
@@ -52,7 +52,7 @@ def test_page_is_well_formed_and_links_its_sections():
         html.tiles(("0.5", "half")),
         html.folded("more", "hidden"),
         html.definitions({"a": "b"}),
-        html.pictures(html.picture(b"x", "alt")),
+        html.figure_grid(html.figure(b"x", "alt")),
     ]
     page = html.page(HOSTILE, "sub", html.paragraph("lede"), {"one": ("First", html.join(*parts))})
     parser = Balance()

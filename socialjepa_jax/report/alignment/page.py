@@ -63,7 +63,7 @@ def write_alignment_report(
         "numbers": ("How well it fits", tables_lib.numbers(study)),
         "use": ("What it can be used for", tables_lib.uses(study, probes)),
         "planes": ("Before and after", _planes(study, spaces, names, album, umap)),
-        "map": ("The map", html.pictures(_spectrum(study, album), _joint(study, album))),
+        "map": ("The map", html.figure_grid(_spectrum(study, album), _joint(study, album))),
         "pairs": ("How many pairs, how clean", _curves(study, album)),
         "layers": ("Layer by layer", _layers(study, spaces, names, album)),
         "items": ("Where it fails", _items(study, spaces.items, album)),
@@ -173,7 +173,7 @@ def _curves(study: Study, album: Album) -> html.Html:
         columns = [tables.Column(m, name) for m, name in {**_CURVES, **_KAPPAS}.items()]
         body = [tables.Row(f"{row[key]:,g}", {m: row[m] for m in row if m != key}) for row in means]
         folded.append(tables.to_html(tables.Table(columns, body, label)))
-    return html.join(html.pictures(*pictures), html.folded("The curves in numbers", *folded))
+    return html.join(html.figure_grid(*pictures), html.folded("The curves in numbers", *folded))
 
 
 _CURVES = {"r2": "R²", "dsc": "DSC", "nos@10": "NOS@10"}
@@ -205,13 +205,13 @@ def _layers(study: Study, spaces: Spaces, names: tuple[str, str], album: Album) 
         f"Every array of {names[0]} against every array of {names[1]}, without any map, on "
         f"{len(rows):,} held-out items."
     )
-    return html.pictures(album.add("layers", figure, alt="CKA of every layer", caption=caption))
+    return html.figure_grid(album.add("layers", figure, alt="CKA of every layer", caption=caption))
 
 
 def _items(study: Study, items: np.ndarray, album: Album) -> html.Html:
     parts = []
     if study.group_r2:
-        parts.append(html.pictures(_groups(study, album)))
+        parts.append(html.figure_grid(_groups(study, album)))
     order = np.argsort(study.row_errors, kind="stable")
     columns = (
         tables.Column("error", "squared error", help="per feature, in units of its variance"),

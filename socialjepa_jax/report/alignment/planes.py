@@ -59,7 +59,7 @@ def planes(
             f"items of {names[0]}, hollow squares the same items in {names[1]}; a line joins the "
             "two. Short lines mean that the map sends items where they belong."
         ),
-        html.pictures(*_principal(zx, zy, mapped, colors, names, album)),
+        html.figure_grid(*_principal(zx, zy, mapped, colors, names, album)),
     )
     if not umap:
         return shown
@@ -145,7 +145,7 @@ def _neighbour_graph(
         figure = _figure(points, colors, labels, f"UMAP {name} the map", "UMAP")
         alt = f"UMAP of both spaces {name} the map"
         pictures.append(album.add(f"umap_{name}", figure, alt=alt, caption=text))
-    return html.pictures(*pictures)
+    return html.figure_grid(*pictures)
 
 
 def _embed(a: Float64, b: Float64, seed: int) -> tuple[Float64, Float64]:

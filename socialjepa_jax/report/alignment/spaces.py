@@ -42,7 +42,7 @@ def write_spaces_report(
         figure = matrix_figure(probes, names, names, title="Labels")
         pictures.append(album.add("labels", figure, alt="Accuracy of probes", caption=text))
     sections = {
-        "pairs": ("Every pair", html.join(html.pictures(*pictures), _table(found, names))),
+        "pairs": ("Every pair", html.join(html.figure_grid(*pictures), _table(found, names))),
         "hub": ("The hub", _hub(found, spaces)),
         "words": ("Words", html.definitions({k: WORDS[k] for k in ("R²", "CKA", "Interval")})),
     }

@@ -53,7 +53,7 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
     )
     alt = f"{len(rows)} states seen by {dataset.num_cameras} cameras"
     shown = album.add("views", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
-    return html.pictures(shown)
+    return html.figure_grid(shown)
 
 
 def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
@@ -90,7 +90,7 @@ def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
     )
     shown = album.add("spectrum", figure, alt="Singular values of W", caption=caption)
     facts = tables.to_html(Table(_SPECTRUM, rows, "map"))
-    return html.join(html.pictures(shown), facts)
+    return html.join(html.figure_grid(shown), facts)
 
 
 def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Html:
@@ -119,7 +119,7 @@ def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Ht
         f"plane over all pairs: {gap[0]:.2f} before, {gap[1]:.2f} after. Regression pulls mapped "
         "points towards the centre where it is unsure. Two axes are not the whole space."
     )
-    return html.join(html.paragraph(caption), html.pictures(*shown))
+    return html.join(html.paragraph(caption), html.figure_grid(*shown))
 
 
 def _limits(*clouds: np.ndarray) -> tuple[float, float, float, float]:
@@ -175,7 +175,7 @@ def neighbours(
     )
     alt = f"{len(queries)} queries of camera {first} and their neighbours in camera {second}"
     shown = album.add("neighbours", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
-    return html.pictures(shown)
+    return html.figure_grid(shown)
 
 
 def _frame(candidate: int, query: int, labels: np.ndarray) -> str:

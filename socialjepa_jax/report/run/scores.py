@@ -74,7 +74,7 @@ def training(run: RunData, album: Album) -> html.Html:
             shown.append(album.add(key, figure, alt=alt, caption=f"{title}: {meaning}"))
     if not shown:
         return html.missing("metrics.jsonl holds no training curves.")
-    return html.pictures(*shown)
+    return html.figure_grid(*shown)
 
 
 def _dash(index: int) -> style.Dash:
@@ -138,7 +138,7 @@ def r2_against_step(run: RunData, album: Album) -> html.Html:
         "Every R² is relative to the variance of that row's own targets. What lies below −0.5 "
         "leaves the picture; the legend has the number."
     )
-    return html.join(html.paragraph(how), html.pictures(*shown))
+    return html.join(html.paragraph(how), html.figure_grid(*shown))
 
 
 def _paper_row() -> Row:
@@ -238,7 +238,7 @@ def neighbourhoods(run: RunData, album: Album) -> html.Html:
         "among its k nearest in the other's, after the back map. Chance falls with k and depends "
         "on the number N of test states, so compare with the dashed grey line, not between pages."
     )
-    return html.join(html.paragraph(how), html.pictures(*shown))
+    return html.join(html.paragraph(how), html.figure_grid(*shown))
 
 
 def _nos(metrics: Mapping[str, Cell]) -> tuple[list[float], list[float]]:
@@ -286,7 +286,7 @@ def back_maps(run: RunData, album: Album) -> html.Html:
         "something only as far as a map beats no map."
     )
     body = html.folded("The same as a table", *grids)
-    return html.join(html.paragraph(how), html.pictures(*shown), body)
+    return html.join(html.paragraph(how), html.figure_grid(*shown), body)
 
 
 def probes(run: RunData, num_classes: int) -> html.Html:
