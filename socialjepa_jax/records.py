@@ -1,5 +1,9 @@
-"""JSON as every file of the project is written: whole or not at all, and readable anywhere."""
+"""JSON files that are replaced atomically, and the names of the rows in `alignment.json`.
 
+Every layer may import this module, so that it imports JAX only where a device is asked for.
+"""
+
+import enum
 import functools
 import importlib.metadata
 import json
@@ -10,15 +14,49 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes JSON so that a reader sees the old file or the new one, never a part of it.
+class RowName(enum.StrEnum):
+    """Names of the rows in `alignment.json`: pairs of latent spaces that are compared."""
 
-    Numbers that are not finite, which JSON does not know, become null; NumPy's numbers and arrays
-    become plain ones.
+    TRAINED = "trained"
+    SAME_CAMERA = "same_camera"
+    UNTRAINED = "untrained"
+    UNTRAINED_SAME_INIT = "untrained_same_init"
+    PIXEL_PCA = "pixel_pca"
+    SHARED_FACTORS = "shared_factors"
+    MISMATCHED_CELL = "mismatched_cell"
+    MISMATCHED = "mismatched"
+    PARTIALLED = "partialled"
+    UNTRAINED_PARTIALLED = "untrained_partialled"
+    PIXEL_PCA_PARTIALLED = "pixel_pca_partialled"
+    GIVEN = "given"  # latents that the alignment tool was given
+
+
+CONTROLS = (
+    RowName.UNTRAINED,
+    RowName.UNTRAINED_SAME_INIT,
+    RowName.PIXEL_PCA,
+    RowName.SHARED_FACTORS,
+    RowName.MISMATCHED_CELL,
+    RowName.MISMATCHED,
+)
+"""Rows that show how far latents align without training, or without correct pairs."""
+
+PARTIALLED = {
+    RowName.TRAINED: RowName.PARTIALLED,
+    RowName.UNTRAINED: RowName.UNTRAINED_PARTIALLED,
+    RowName.PIXEL_PCA: RowName.PIXEL_PCA_PARTIALLED,
+}
+"""Row -> the same row after the shared factors are regressed out of both its spaces."""
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Writes a JSON file atomically: a reader sees the old file or the new one.
+
+    JSON has no NaN and no infinities; they become null. NumPy scalars and arrays become numbers
+    and lists.
     """
     text = json.dumps(plain(value), indent=2, allow_nan=False)
     temporary = path.with_name(path.name + ".tmp")
@@ -27,7 +65,7 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value with NumPy's types replaced by plain ones, and numbers not finite by None."""
+    """Returns the value with NumPy types as built-in ones, and non-finite numbers as None."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, Mapping):
@@ -38,7 +76,9 @@ def plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Versions and hardware that a result depends on."""
+    """Returns the versions and hardware that a result depends on."""
+    import jax  # late: see the module's head
+
     packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "socialjepa_jax")
     found = {name: importlib.metadata.version(name) for name in packages}
     device = jax.devices()[0]
@@ -52,7 +92,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def _revision() -> str:
-    """The commit of the source tree, if it is one."""
+    """Commit of the source tree; "unknown" outside a git repository."""
     here = pathlib.Path(__file__).parent
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40"]
     try:

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from socialjepa_jax.records import write_json
+from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName, write_json
 
 
 def test_what_json_does_not_know_becomes_null_or_plain(tmp_path):
@@ -24,3 +24,15 @@ def test_a_value_that_cannot_be_written_leaves_the_old_file(tmp_path):
         write_json(tmp_path / "a.json", [object()])
     assert json.loads((tmp_path / "a.json").read_text()) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_row_names_are_plain_text_in_files_and_tables(tmp_path):
+    write_json(tmp_path / "a.json", {"row": RowName.PIXEL_PCA, RowName.TRAINED: 1})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"row": "pixel_pca", "trained": 1}
+    assert f"{RowName.SAME_CAMERA}" == "same_camera" and RowName.UNTRAINED == "untrained"
+
+
+def test_a_partialled_row_is_no_control_and_has_the_name_of_its_source():
+    assert not set(PARTIALLED.values()) & set(CONTROLS)
+    named = {f"{row}_partialled" for row in PARTIALLED if row != RowName.TRAINED}
+    assert set(PARTIALLED.values()) == {"partialled", *named}

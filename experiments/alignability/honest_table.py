@@ -27,18 +27,20 @@ from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError, check_one_of
 from socialjepa_jax.performance import compilation
-from socialjepa_jax.records import write_json
+from socialjepa_jax.records import PARTIALLED, RowName, write_json
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.papers.social_jepa import SOCIAL_JEPA
 
-CONTROLS = ("untrained", "untrained_same_init", "pixel_pca", "mismatched", "mismatched_cell")
-RIVALS = (
-    "untrained",
-    "untrained_same_init",
-    "pixel_pca",
-    "untrained_partialled",
-    "pixel_pca_partialled",
-)  # controls without training
+MISMATCHED = (RowName.MISMATCHED, RowName.MISMATCHED_CELL)
+CONTROLS = (RowName.UNTRAINED, RowName.UNTRAINED_SAME_INIT, RowName.PIXEL_PCA, *MISMATCHED)
+ROWS = (RowName.TRAINED, RowName.SAME_CAMERA, *CONTROLS, *PARTIALLED.values())
+# Control -> the row it is compared with, which is partialled if the control is.
+REFERENCE: dict[str, RowName] = {
+    **dict.fromkeys(CONTROLS, RowName.TRAINED),
+    RowName.UNTRAINED_PARTIALLED: RowName.PARTIALLED,
+    RowName.PIXEL_PCA_PARTIALLED: RowName.PARTIALLED,
+}
+RIVALS = tuple(row for row in REFERENCE if row not in MISMATCHED)  # controls without training
 CONFIGS = {
     "ijepa": {"toys": toys_ijepa.get_config, "eth80": eth80_ijepa.get_config},
     "lejepa": {"toys": toys_lejepa.get_config, "eth80": eth80_lejepa.get_config},
@@ -50,10 +52,6 @@ LATENTS = {
     },
     "lejepa": {"cls": "CLS of the encoder"},
 }  # by the objective's kind
-# After the shared factors are regressed out, a row is compared with its like.
-PARTIALLED = ("partialled", "untrained_partialled", "pixel_pca_partialled")
-ROWS = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
-REFERENCE = dict.fromkeys(CONTROLS, "trained") | dict.fromkeys(PARTIALLED[1:], "partialled")
 
 
 def arms(
@@ -151,7 +149,7 @@ def verdict(table: Rows, split: str, reference: str, metric: str) -> str:
     low, high = difference.interval()
     word = "more" if low > 0 else "less" if high < 0 else "neither more nor less"
     name = {"r2": "R²", "shared_dims": "shared dimensions"}[metric]
-    what = {"trained": name, "partialled": f"{name} beyond the shared factors"}[reference]
+    what = f"{name} beyond the shared factors" if reference == RowName.PARTIALLED else name
     ours, theirs = (table[row, split].metrics[metric].value for row in (reference, best))
     return (
         f"{split} split: training leaves {word} {what} than the best control "
@@ -189,12 +187,12 @@ def to_table(measured: Rows, split: str) -> tables.Table:
         cells |= row.probes
         cells["r2"] = tables.Interval(row.metrics["r2"].value, *row.metrics["r2"].interval())
         if name in CONTROLS:
-            gap = measured["trained", split].metrics["r2"].minus(row.metrics["r2"])
-            cells["difference"] = tables.Interval(gap.value, *gap.interval())
+            difference = gap(measured, name, split, "r2")
+            cells["difference"] = tables.Interval(difference.value, *difference.interval())
         rows.append(
-            tables.Row(name.replace("_", " "), cells, ranked=name in ("trained", *CONTROLS))
+            tables.Row(name.replace("_", " "), cells, ranked=name in (RowName.TRAINED, *CONTROLS))
         )
-    objects = len(measured["trained", split].metrics["r2"].without)
+    objects = len(measured[RowName.TRAINED, split].metrics["r2"].without)
     return tables.Table(
         COLUMNS,
         rows,
@@ -243,7 +241,7 @@ def write(
                 sentences = [
                     verdict(measured, split, reference, metric)
                     for metric in ("r2", "shared_dims")
-                    for reference in ("trained", "partialled")
+                    for reference in (RowName.TRAINED, RowName.PARTIALLED)
                 ]
                 claims.append(_claim(f"{arm}/{latent}/{split}/r2", paper, measured, sentences))
                 table = to_table(measured, split)
@@ -278,7 +276,7 @@ def write(
 
 def _claim(name: str, paper: float, measured: Rows, sentences: list[str]) -> dict[str, Any]:
     """The paper's smallNORB R2 beside ours; on other data, so a comparison and not a test."""
-    ours = measured["trained", name.split("/")[-2]].metrics["r2"]
+    ours = measured[RowName.TRAINED, name.split("/")[-2]].metrics["r2"]
     return {
         "id": name,
         "paper": paper,

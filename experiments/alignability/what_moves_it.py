@@ -27,6 +27,7 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.evaluation import controls
+from socialjepa_jax.records import RowName
 
 CHOOSING_SEED = 100  # of the toy world; the honest table reports another
 Config = ml_collections.ConfigDict
@@ -140,7 +141,8 @@ def _r2_of_all(
     pixels = [controls.pixel_pca(images, split.train, dim) for images in dataset.images]
     features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
     found = {}
-    for name, spaces in {"trained": trained, "untrained": untrained, "pixel_pca": pixels}.items():
+    spaces_of = {RowName.TRAINED: trained, RowName.UNTRAINED: untrained, RowName.PIXEL_PCA: pixels}
+    for name, spaces in spaces_of.items():
         rest = [controls.partial_out(z, features, split.train, ridge=1e-6) for z in spaces]
         for suffix, (x, y) in {"": spaces, "_partialled": rest}.items():
             linear_map = evaluation.fit_map(experiment, x, y, split.train)

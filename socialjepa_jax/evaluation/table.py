@@ -17,6 +17,7 @@ from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import Untrained
 from socialjepa_jax.evaluation.metrics import collapse_metrics, fit_map
 from socialjepa_jax.evaluation.splits import Split, pairs, splits
+from socialjepa_jax.records import PARTIALLED, RowName
 
 Row = dict[str, Any]  # one row of alignment.json, see the README
 BACKS = ("inverse", "none", "forward", "regression")
@@ -54,13 +55,13 @@ def subjects(
     for i, j, same_camera in pairs(experiment.agents.cameras):
         for split in halves.values():
             x, y = latents_AND[i], latents_AND[j]
-            found = {"same_camera": (x, y)}
+            found = {RowName.SAME_CAMERA: (x, y)}
             if not same_camera:
                 found = {
-                    "trained": (x, y),
-                    "untrained": (untrained.own_init[i], untrained.own_init[j]),
-                    "untrained_same_init": (untrained.same_init[i], untrained.same_init[j]),
-                    "pixel_pca": (
+                    RowName.TRAINED: (x, y),
+                    RowName.UNTRAINED: (untrained.own_init[i], untrained.own_init[j]),
+                    RowName.UNTRAINED_SAME_INIT: (untrained.same_init[i], untrained.same_init[j]),
+                    RowName.PIXEL_PCA: (
                         pixels(experiment.agents.cameras[i], split.name),
                         pixels(experiment.agents.cameras[j], split.name),
                     ),
@@ -71,17 +72,9 @@ def subjects(
                 yield Subject(row, split, (i, j), *spaces)
 
 
-# What is left of a row after the shared factors are regressed out of both its spaces.
-PARTIALLED = {
-    "trained": "partialled",
-    "untrained": "untrained_partialled",
-    "pixel_pca": "pixel_pca_partialled",
-}
-
-
 def _partialled(
-    dataset: ViewDataset, split: Split, found: dict[str, tuple[np.ndarray, np.ndarray]]
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    dataset: ViewDataset, split: Split, found: dict[RowName, tuple[np.ndarray, np.ndarray]]
+) -> dict[RowName, tuple[np.ndarray, np.ndarray]]:
     features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
 
     def rest(z: np.ndarray) -> np.ndarray:
@@ -92,7 +85,7 @@ def _partialled(
 
 def _mismatched(
     experiment: Experiment, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> dict[RowName, tuple[np.ndarray, np.ndarray]]:
     """The same latents with wrong pairs: row name -> two spaces."""
     rng = np.random.default_rng(experiment.seed)
     names = controls.shared_factor_names(dataset)
@@ -100,8 +93,8 @@ def _mismatched(
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
     in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
     return {
-        "mismatched": (x, y[anywhere]),
-        "mismatched_cell": (x, y[in_cell]),
+        RowName.MISMATCHED: (x, y[anywhere]),
+        RowName.MISMATCHED_CELL: (x, y[in_cell]),
     }
 
 
@@ -116,9 +109,9 @@ def alignment_rows(
     rows: list[Row] = []
     for subject in subjects(experiment, dataset, latents_AND, untrained):
         check()
-        backs = BACKS if subject.row == "trained" else ("inverse",)
+        backs = BACKS if subject.row == RowName.TRAINED else ("inverse",)
         rows += measure(experiment, dataset, subject, backs)
-        if subject.row == "partialled":
+        if subject.row == RowName.PARTIALLED:
             y = latents_AND[subject.agents[1]]
             rows.append(_shared_factors_row(experiment, dataset, y, subject))
     return rows
@@ -138,7 +131,7 @@ def _shared_factors_row(
         "n_train": float(len(split.train)),
         "n_test": float(len(split.test)),
     }
-    return _row(experiment, subject, "shared_factors", "none", metrics)
+    return _row(experiment, subject, RowName.SHARED_FACTORS, "none", metrics)
 
 
 def measure(
