@@ -1,14 +1,12 @@
-"""One look for every figure: a colour-blind safe palette (Okabe and Ito), one font, one size.
+"""Style of all figures: the colour-blind safe palette of Okabe and Ito, one font, two widths.
 
-The same thing has the same colour everywhere; line styles differ too, so that figures survive
-grey printing. matplotlib is used without pyplot: no global state, no display.
+pyplot is not used: it keeps global state.
 """
 
 import functools
 import io
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
@@ -31,12 +29,11 @@ PALETTE = (
     "#666666",  # grey
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-CORRECT, SAME_CATEGORY, OTHER = "#009E73", "#0072B2", "#C4C8CE"
-COLUMN_WIDTH = 4.0  # inches: half a page, or a whole telephone
-_TITLE_LETTERS = 12  # an inch
-FULL_WIDTH = 8.0
+CORRECT, SAME_CATEGORY, OTHER_CATEGORY = "#009E73", "#0072B2", "#C4C8CE"
+COLUMN_WIDTH, FULL_WIDTH = 4.0, 8.0  # inches
+_TITLE_LETTERS = 12  # that fit into an inch
 
-_RC: Any = {  # Any: matplotlib types this as a literal of every key it knows
+_RC: Any = {  # Any: matplotlib's type is a literal of all its keys
     "axes.axisbelow": True,
     "axes.edgecolor": "#8A929C",
     "axes.grid": True,
@@ -67,94 +64,13 @@ _RC: Any = {  # Any: matplotlib types this as a literal of every key it knows
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one thing is named, drawn and explained, in every figure and table."""
-
-    label: str
-    color: str
-    dash: Dash = "-"
-    meaning: str = ""
-
-
-LOOKS = {
-    "trained": Look(
-        "trained", "#0072B2", "-", "agents trained apart, on different cameras; W on held-out pairs"
-    ),
-    "same_camera": Look(
-        "same camera (ceiling)",
-        "#56B4E9",
-        (0, (1, 1)),
-        "two trained agents on one camera, with different seeds: as alike as agents can be",
-    ),
-    "untrained": Look(
-        "untrained, other init",
-        "#D55E00",
-        (0, (5, 2)),
-        "the same architecture before its first step, each agent with its own random weights",
-    ),
-    "untrained_same_init": Look(
-        "untrained, same init",
-        "#E69F00",
-        (0, (5, 2, 1, 2)),
-        "the same, both agents with the same random weights",
-    ),
-    "pixel_pca": Look(
-        "pixel PCA",
-        "#009E73",
-        (0, (3, 1, 1, 1)),
-        "principal components of the pictures, as many as latents have dimensions",
-    ),
-    "shared_factors": Look(
-        "shared factors",
-        "#CC79A7",
-        (0, (3, 2)),
-        "no first agent: the second's latents predicted from what both cameras share by "
-        "construction (category, elevation, lighting ...)",
-    ),
-    "mismatched_cell": Look(
-        "shuffled within cell",
-        "#8C6D00",
-        (0, (2, 2)),
-        "pairs shuffled among states that agree in all shared factors",
-    ),
-    "mismatched": Look("shuffled", "#666666", (0, (1, 2)), "pairs shuffled among all states"),
-    "partialled": Look(
-        "factors removed",
-        "#7A5195",
-        (0, (4, 1, 1, 1)),
-        "the trained agents again, after the shared factors are regressed out of both: what "
-        "they share beyond these",
-    ),
-    "untrained_partialled": Look(
-        "untrained, factors removed",
-        "#B8860B",
-        (0, (4, 2)),
-        "the untrained agents after the shared factors are regressed out of both",
-    ),
-    "pixel_pca_partialled": Look(
-        "pixel PCA, factors removed",
-        "#5A8F29",
-        (0, (3, 2, 1, 2)),
-        "pixel components after the shared factors are regressed out of both",
-    ),
-    "paper": Look("paper", "#1d2430", (0, (1, 3)), "as printed"),
-    "chance": Look("chance", "#8A929C", (0, (4, 3)), "expected of unrelated spaces"),
-}
-
-
-def look(name: str) -> Look:
-    """The look of a row of `alignment.json`; an unknown name gets a plain grey one."""
-    return LOOKS.get(name, Look(name.replace("_", " "), "#666666", (0, (2, 1))))
-
-
 def agent_color(agent: int) -> str:
-    """An agent's colour."""
+    """Returns the colour of an agent's curves."""
     return PALETTE[agent % len(PALETTE)]
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Runs a drawing function under the house style."""
+    """Decorates a drawing function to use the settings of this module."""
 
     @functools.wraps(draw)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -165,15 +81,21 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
 
 def new_axes(width: float = COLUMN_WIDTH, height: float = 3.1, **axes: Any) -> tuple[Figure, Axes]:
-    """A figure of one panel, sizes in inches; with legends below it and long titles in lines."""
+    """Returns a figure with one panel.
+
+    Args:
+        width: Inches.
+        height: Inches.
+        **axes: Passed to matplotlib's `add_subplot`; a long title is wrapped.
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
-    if "title" in axes:  # which begins at the axes' left edge, about 0.7 inches in
+    if "title" in axes:  # it begins at the left edge of the axes, at about 0.7 inches
         axes["title"] = textwrap.fill(axes["title"], int((width - 0.7) * _TITLE_LETTERS))
     return figure, figure.add_subplot(**axes)
 
 
 def legend_below(figure: Figure, columns: int = 2) -> None:
-    """One legend for the whole figure, under it."""
+    """Adds one legend below the figure, in one column where labels are long."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if labels:
         wide = max(map(len, labels)) > 26
@@ -187,16 +109,16 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
 
 
 def plain_log(axis: Axis) -> None:
-    """Ticks of a logarithmic axis as plain numbers: 1, 2, 5 of every decade if there are few."""
+    """Writes ticks of a logarithmic axis as plain numbers: 1, 2, 5 within three decades, else 1."""
     low, high = sorted(axis.get_view_interval())
-    few = high / max(low, 1e-300) < 1e3
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    narrow = high / max(low, 1e-300) < 1e3
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
 
 def png(figure: Figure, dpi: int = 180) -> bytes:
-    """The figure as PNG bytes, the same for the same figure (no date, no version inside)."""
+    """Returns the figure as a PNG file without date and version: equal figures, equal bytes."""
     buffer = io.BytesIO()
     with mpl.rc_context(_RC):
         figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})

@@ -6,7 +6,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from socialjepa_jax.report import figures, style
-from socialjepa_jax.report.figures import BarSeries, Level, Line, Tile
+from socialjepa_jax.report.figures import BarSeries, Level, Line
 
 
 def legend_texts(figure):
@@ -85,24 +85,9 @@ def test_matched_pairs_joins_each_pair():
     assert legend_texts(figure) == ["a", "b", "c", "here", "there"]
 
 
-def test_image_grid_places_pictures_frames_and_labels():
-    grey, color = np.full((4, 8, 1), 7, np.uint8), np.zeros((4, 8, 3), np.uint8)
-    stereo = np.concatenate([grey, 2 * grey], axis=-1)
-    rows = [[Tile(grey), Tile(color, "#009E73", "note")], [Tile(stereo), None]]
-    figure = figures.image_grid(rows, row_labels=("r0", "r1"), column_labels=("c0", "c1"))
-    (axes,) = figure.axes
-    first, second, third = axes.images
-    np.testing.assert_array_equal(third.get_array(), grey[..., 0])
-    assert second.get_array().shape == (4, 8, 3)
-    assert first.get_extent() == [0, 1, 0.5, 0]  # twice as wide as high, like the pictures
-    assert second.get_extent()[0] > 1 and third.get_extent()[3] > 0.5
-    (frame,) = axes.patches
-    assert first.get_extent()[1] < frame.get_x() < second.get_extent()[0] + 0.1
-    assert [text.get_text() for text in axes.texts] == ["note", "r0", "r1", "c0", "c1"]
-    box, (width, height) = axes.get_position(), figure.get_size_inches()
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    unit = box.width * width / (right - left)
-    assert np.isclose(unit, box.height * height / (bottom - top))  # pictures keep their shape
+def test_square_limits_hold_all_points_with_a_margin():
+    limits = figures.square_limits(np.array([[0.0, 0.0], [2.0, 1.0]]), np.array([[10.0, 5.0]]))
+    assert limits == (-0.5, 10.5, -3.0, 8.0)
 
 
 def test_png_is_an_image_and_deterministic():
@@ -112,10 +97,3 @@ def test_png_is_an_image_and_deterministic():
     first = render()
     assert first == render()
     assert Image.open(io.BytesIO(first)).size == (200, 155)
-
-
-def test_looks_are_distinct():
-    looks = list(style.LOOKS.values())
-    assert len({(look.color, look.dash) for look in looks}) == len(looks)
-    assert len({look.label for look in looks}) == len(looks)
-    assert style.look("something_new").label == "something new"

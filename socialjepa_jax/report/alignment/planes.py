@@ -105,15 +105,8 @@ def _figure(
         names=names,
         title=title,
         axis_label=axis_label,
-        limits=_square(np.concatenate([first, second])),
+        limits=figures.square_limits(first, second),
     )
-
-
-def _square(points_N2: Float64) -> tuple[float, float, float, float]:
-    """A square frame (left, right, bottom, top) around all points, with a margin."""
-    low, high = points_N2.min(axis=0), points_N2.max(axis=0)
-    (u, v), half = (low + high) / 2, 0.55 * float((high - low).max())
-    return u - half, u + half, v - half, v + half
 
 
 def _neighbour_graph(

@@ -9,7 +9,9 @@ import numpy as np
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.report import figures, html, style, tables
 from socialjepa_jax.report.album import Album
-from socialjepa_jax.report.figures import Level, Line, Tile
+from socialjepa_jax.report.figures import Level, Line
+from socialjepa_jax.report.image_grid import Tile, image_grid
+from socialjepa_jax.report.looks import look
 from socialjepa_jax.report.run import geometry
 from socialjepa_jax.report.run.data import SPLITS, RunData
 from socialjepa_jax.report.run.geometry import PairView
@@ -37,7 +39,7 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
     """The same states through every camera, one row a camera."""
     rows = geometry.spread_over(dataset.labels, min(count, dataset.num_states), seed=1)
     grid = [[Tile(images[row]) for row in rows] for images in dataset.images]
-    figure = figures.image_grid(
+    figure = image_grid(
         grid,
         row_labels=[f"camera {k}" for k in range(dataset.num_cameras)],
         column_labels=[dataset.label_names[dataset.labels[row]][:_LABEL] for row in rows],
@@ -77,7 +79,7 @@ def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
             "orthogonality": geometry.orthogonality(values, view.x_QD.shape[1]),
         }
         rows.append(Row(label, cells))
-    one = Level("1, a rotation", 1.0, 1.0, 1.0, style.look("chance").color, (0, (4, 3)))
+    one = Level("1, a rotation", 1.0, 1.0, 1.0, look("chance").color, (0, (4, 3)))
     i, j = views[0].agents
     figure = figures.lines(
         curves, levels=[one], title=f"Spectrum of W, agent {i} → agent {j}", x_label="index",
@@ -102,7 +104,7 @@ def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Ht
     chosen = geometry.spread_over(labels, _PAIRS)
     i, j = view.agents
     shown = []
-    limits = _limits(before[chosen], after[chosen], target[chosen])
+    limits = figures.square_limits(before[chosen], after[chosen], target[chosen])
     for name, points, title in (("before", before, "Before W"), ("after", after, "After W")):
         figure = figures.matched_pairs(
             points[chosen], target[chosen], labels[chosen], dataset.label_names,
@@ -120,14 +122,6 @@ def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Ht
         "points towards the centre where it is unsure. Two axes are not the whole space."
     )
     return html.join(html.paragraph(caption), html.figure_grid(*shown))
-
-
-def _limits(*clouds: np.ndarray) -> tuple[float, float, float, float]:
-    """A square frame (left, right, bottom, top) around all points, with a margin of 5 percent."""
-    points = np.concatenate(clouds)
-    low, high = points.min(axis=0), points.max(axis=0)
-    (x, y), half = (low + high) / 2, 0.55 * float((high - low).max())
-    return x - half, x + half, y - half, y + half
 
 
 def neighbours(
@@ -153,7 +147,7 @@ def neighbours(
             Tile(dataset.images[second, view.rows[n]], _frame(n, query, labels)) for n in nearest
         ]
         grid.append([Tile(dataset.images[first, state]), truth, *found])
-    figure = figures.image_grid(
+    figure = image_grid(
         grid,
         column_labels=[
             f"query\n(camera {first})",
@@ -181,4 +175,4 @@ def neighbours(
 def _frame(candidate: int, query: int, labels: np.ndarray) -> str:
     if candidate == query:
         return style.CORRECT
-    return style.SAME_CATEGORY if labels[candidate] == labels[query] else style.OTHER
+    return style.SAME_CATEGORY if labels[candidate] == labels[query] else style.OTHER_CATEGORY

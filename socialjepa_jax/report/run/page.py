@@ -10,8 +10,9 @@ import numpy as np
 
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.performance import hardware
-from socialjepa_jax.report import html, style, tables
+from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
+from socialjepa_jax.report.looks import look
 from socialjepa_jax.report.papers import social_jepa
 from socialjepa_jax.report.run import data, geometry, images, monitors
 from socialjepa_jax.report.run import scores as scores_lib
@@ -120,7 +121,7 @@ def split_sentence(run: RunData, split: str) -> str:
     best = data.best_control(run, split)
     if best is None:
         return f"{start}; no control was measured."
-    control = f"the best control ({style.look(best[0]).label}) reaches {format_number(best[1])}"
+    control = f"the best control ({look(best[0]).label}) reaches {format_number(best[1])}"
     if collapsed := monitors.collapsed(run):
         named = ", ".join(f"agent {agent}" for agent in collapsed)
         return f"{start}; {control}. But {named} collapsed, and R² with collapsed latents is void."
@@ -139,7 +140,7 @@ def _tiles(run: RunData, split: str) -> list[tuple[str, str]]:
     scores, best = pick(run, "trained", split), data.best_control(run, split)
     found = [(format_number(value(mean(scores, "r2"))), f"R² trained, {SPLITS[split]}")]
     if best:
-        found.append((format_number(best[1]), f"best control: {style.look(best[0]).label}"))
+        found.append((format_number(best[1]), f"best control: {look(best[0]).label}"))
     beyond = mean(pick(run, "partialled", split), "r2")
     if beyond is not None:
         found.append((format_number(value(beyond)), "R² trained, shared factors removed"))

@@ -10,6 +10,7 @@ import numpy as np
 from socialjepa_jax.report import figures, html, style, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.figures import BarSeries, Level, Line
+from socialjepa_jax.report.looks import look as look_of
 from socialjepa_jax.report.papers import social_jepa
 from socialjepa_jax.report.run import data
 from socialjepa_jax.report.run.data import SPLITS, RunData, mean, pick, value
@@ -89,7 +90,7 @@ def control_levels(run: RunData, split: str) -> list[Level]:
         number = value(cell)
         if math.isfinite(number):
             bounds = (cell.low, cell.high) if isinstance(cell, Interval) else (number, number)
-            look = style.look(row)
+            look = look_of(row)
             label = f"{look.label}: {format_number(number, 2)}"
             levels.append(Level(label, number, *bounds, look.color, look.dash))
     return levels
@@ -103,7 +104,7 @@ def r2_curves(run: RunData, split: str) -> list[Line]:
         kinds[kind].append(data.curve(run.evals, f"pair_{i}_{j}/{split}/r2"))
     curves = []
     for kind, found in kinds.items():
-        look = style.look(kind)
+        look = look_of(kind)
         if len(found) > 1:
             curves += [Line("", x, y, look.color, look.dash, width=0.6) for x, y in found]
         steps = sorted({step for x, _ in found for step in x})
@@ -180,7 +181,7 @@ def metrics_table(run: RunData, split: str) -> Table:
 def _row(name: str, cells: dict[str, Cell]) -> Row:
     """A row of the run under its plain name; the ceiling and what is partialled do not compete."""
     ranked = name not in ("same_camera", *data.PARTIALLED)
-    return Row(style.look(name).label, cells, ranked, "headline" if name == "trained" else "")
+    return Row(look_of(name).label, cells, ranked, "headline" if name == "trained" else "")
 
 
 def metrics(run: RunData) -> html.Html:
@@ -198,7 +199,7 @@ def metrics(run: RunData) -> html.Html:
         "that end in a LayerNorm has an infinite κ by construction; κ eff. counts the kept "
         "singular values only. DSC, NOS and CKA need no map at all: see the back maps below."
     )
-    glossary = {look.label: look.meaning for name in data.ROW_ORDER for look in [style.look(name)]}
+    glossary = {look.label: look.meaning for name in data.ROW_ORDER for look in [look_of(name)]}
     explained = html.folded("What the rows are", html.definitions(glossary))
     return html.join(*parts, explained, html.paragraph(note, class_="dim"))
 
@@ -206,13 +207,13 @@ def metrics(run: RunData) -> html.Html:
 def neighbourhoods(run: RunData, album: Album) -> html.Html:
     """NOS@k over k against chance, with the paper's Table 8."""
     printed = social_jepa.SOCIAL_JEPA[8].row(social_jepa.SMALLNORB)
-    paper_line = Line("paper, smallNORB (Table 8)", *_nos(printed), style.look("paper").color,
-                      style.look("paper").dash, "X")  # fmt: skip
+    paper_line = Line("paper, smallNORB (Table 8)", *_nos(printed), look_of("paper").color,
+                      look_of("paper").dash, "X")  # fmt: skip
     shown = []
     for split in splits_of(run):
         curves = []
         for row in ("trained", "untrained", "pixel_pca", "mismatched"):
-            scores, look = pick(run, row, split), style.look(row)
+            scores, look = pick(run, row, split), look_of(row)
             keys = sorted({key for score in scores for key in score.metrics})
             k, nos = _nos({key: value(mean(scores, key)) for key in keys})
             if len(k):
@@ -222,7 +223,7 @@ def neighbourhoods(run: RunData, album: Album) -> html.Html:
             continue
         ticks = np.array(curves[0].x)
         if math.isfinite(n_test) and n_test > 1:
-            look = style.look("chance")
+            look = look_of("chance")
             label = f"chance, 1 − k/(N−1), N = {n_test:.0f}"
             curves.append(Line(label, ticks, 1 - ticks / (n_test - 1), look.color, look.dash))
         figure = figures.lines(
