@@ -1,4 +1,4 @@
-"""The pictures of a page: inlined in it, and written as files beside it."""
+"""Figures of a page, inlined in the page and written as PNG files beside it."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ _MAX_BYTES, _MIN_DPI = 700_000, 40  # a page of a dozen figures stays below 3 MB
 
 
 class Album:
-    """Writes `<page>_<name>.png` for every figure of a page, coarser where a file would be large.
+    """Writes `<page>_<name>.png` for every figure of a page, at a size that suits a page.
 
     Args:
-        page: Path of the HTML file that will show the pictures.
+        page: Path of the HTML file that will show the figures.
     """
 
     def __init__(self, page: Path) -> None:
@@ -29,7 +29,16 @@ class Album:
         full: bool = False,
         dpi: int = 180,
     ) -> html.Html:
-        """Saves the figure as PNG and returns it as HTML; `alt` is read to those who cannot see."""
+        """Saves a figure as PNG and returns it as HTML.
+
+        Args:
+            name: Part of the file's name.
+            figure: A matplotlib figure.
+            alt: Description for readers who cannot see the image.
+            caption: Text below the image.
+            full: Span all columns of the page.
+            dpi: Dots per inch; lowered until the file is small enough.
+        """
         data = style.png(figure, dpi)
         while len(data) > _MAX_BYTES and dpi > _MIN_DPI:
             dpi = dpi * 2 // 3

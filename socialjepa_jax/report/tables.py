@@ -1,7 +1,7 @@
 """Typed tables, written as HTML or Markdown.
 
-A cell is a number, an `Interval`, a text, or None where nothing was measured. Numbers that are not
-finite are shown as such (n/a, ∞), never dropped.
+A cell is a number, an `Interval`, a text, or None for a missing value. Non-finite numbers are
+shown as n/a and ∞.
 """
 
 # ruff: noqa: RUF001 (a true minus and a true times sign are meant)
@@ -18,7 +18,7 @@ EMPTY = "–"
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its lower and upper bound; the table's caption says of what kind they are."""
+    """A value with a lower and an upper bound, which the table's caption explains."""
 
     value: float
     low: float
@@ -33,11 +33,11 @@ class Column:
     """A column.
 
     Attributes:
-        key: Which cell of a row it shows.
-        title: Its heading.
+        key: Key of its cells in `Row.cells`.
+        title: Heading.
         digits: Digits after the point.
-        best: "max" or "min" if the best value is highlighted, "" if there is no better.
-        help: One sentence that explains the heading (a tooltip in HTML).
+        best: "max" or "min" to highlight the best value, "" to highlight none.
+        help: Explanation of the heading, in one sentence (a tooltip in HTML).
     """
 
     key: str
@@ -55,11 +55,11 @@ class Row:
     """A row.
 
     Attributes:
-        label: Its heading.
+        label: Heading.
         cells: Column key -> cell; a missing key is an empty cell.
-        ranked: Whether it competes for the highlighted best value.
+        ranked: True if the row competes for the highlighted best values.
         kind: A CSS class ("headline", "control", "paper", ...).
-        note: One sentence under the label.
+        note: A sentence under the label.
     """
 
     label: str
@@ -71,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, with a heading for the column of labels and a caption."""
+    """Columns and rows; `corner` is the heading of the column of row labels."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -80,7 +80,10 @@ class Table:
 
 
 def format_number(value: float | int | None, digits: int = 3) -> str:
-    """A number for people: fixed digits, a true minus, n/a for NaN, powers of ten if huge."""
+    """Formats a number with fixed digits, a true minus sign and n/a for NaN.
+
+    Numbers from 100 on get one digit at most, numbers from 10,000 on an exponent.
+    """
     if value is None:
         return EMPTY
     if math.isnan(value):
@@ -100,7 +103,7 @@ def format_number(value: float | int | None, digits: int = 3) -> str:
 
 
 def format_cell(cell: Cell, digits: int = 3) -> str:
-    """A cell as plain text, an interval as `value [low, high]` unless all three print alike."""
+    """Formats a cell; an interval as `value [low, high]` unless all three read the same."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, Interval):
@@ -116,7 +119,7 @@ def _number(cell: Cell) -> float:
 
 
 def best_rows(table: Table, column: Column) -> set[int]:
-    """Indices of the ranked rows whose displayed value is the best of a column (ties share it)."""
+    """Returns the indices of the ranked rows whose displayed value is the best of a column."""
     if not column.best:
         return set()
     numbers = {
@@ -132,8 +135,7 @@ def best_rows(table: Table, column: Column) -> set[int]:
 
 def _heading(column: Column) -> html.Html:
     arrow = {"max": " ↑", "min": " ↓", "": ""}[column.best]
-    attributes = {"title": column.help} if column.help else {}
-    return html.tag("th", column.title + arrow, scope="col", **attributes)
+    return html.tag("th", column.title + arrow, scope="col", title=column.help or None)
 
 
 def _cell(cell: Cell, digits: int, best: bool) -> html.Html:
@@ -145,7 +147,7 @@ def _cell(cell: Cell, digits: int, best: bool) -> html.Html:
 
 
 def to_html(table: Table) -> html.Html:
-    """The table as HTML, in a box that scrolls sideways where the page is narrow."""
+    """Writes the table as HTML, in a box that scrolls sideways on narrow pages."""
     best = [best_rows(table, column) for column in table.columns]
     head = [html.tag("th", table.corner, scope="col"), *map(_heading, table.columns)]
     body = []
@@ -164,11 +166,11 @@ def to_html(table: Table) -> html.Html:
 
 
 def to_markdown(table: Table) -> str:
-    """The table as GitHub-flavoured Markdown, the best values in bold."""
+    """Writes the table as GitHub-flavoured Markdown, the best values in bold."""
     best = [best_rows(table, column) for column in table.columns]
     lines = [
         [table.corner, *(column.title for column in table.columns)],
-        ["---", *("---:" for _ in table.columns)],
+        ["---"] + ["---:"] * len(table.columns),
     ]
     for i, row in enumerate(table.rows):
         texts = [format_cell(row.cells.get(c.key), c.digits) for c in table.columns]
