@@ -1,4 +1,4 @@
-"""What every command of the project shares: flags in, one clear line and an exit code out.
+"""Shared by all commands: parses the flags, prints one line for bad input, exits with a code.
 
 Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved.
 """
@@ -18,11 +18,11 @@ _ROOT = str(pathlib.Path(__file__).parents[2])
 
 
 def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] = list) -> None:
-    """Parses the flags and calls `main`; bad input becomes one line and exit code 2.
+    """Parses the flags and calls `main`; exits with the code of `exit_status` if it raises.
 
     Args:
-        main: what to do.
-        expand: what becomes of the arguments before they are parsed.
+        main: the command.
+        expand: rewrites the command line before it is parsed, as `presets.expand` does.
     """
 
     def guarded(argv: list[str]) -> None:
@@ -32,15 +32,13 @@ def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] =
                 raise InputError(f"unexpected argument {argv[1]!r}")
             main()
         except (InputError, Stopped) as error:
-            code, message = verdict(error)
-            print(message, file=sys.stderr)
-            sys.exit(code)
+            _exit(error)
 
     app.run(guarded, flags_parser=lambda argv: _parse(argv, expand))
 
 
-def verdict(error: BaseException) -> tuple[int, str]:
-    """The exit code of a program that an error ends, and what it says."""
+def exit_status(error: BaseException) -> tuple[int, str]:
+    """Returns the exit code and the message of a command that an error ended."""
     if isinstance(error, InputError):
         return 2, f"error: {' '.join(str(error).split())}"
     if isinstance(error, Stopped):
@@ -51,23 +49,21 @@ def verdict(error: BaseException) -> tuple[int, str]:
 def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> list[str]:
     try:
         return flags.FLAGS(expand(argv))
-    except SystemExit:
-        raise
     except InputError as error:
-        _refuse(str(error))
-    except Exception as error:  # config files are code and may raise anything
-        text = str(error).replace("\\n", " ").replace("\\", "")  # some arrive escaped twice
-        _refuse(f"{type(error).__name__}: {text}")
+        _exit(error)
+    except Exception as error:  # a config file is code and may raise anything
+        text = str(error).replace("\\n", " ").replace("\\", "")  # absl escapes some messages twice
+        _exit(InputError(f"{type(error).__name__}: {text}"))
 
 
-def _refuse(message: str) -> NoReturn:
-    code, line = verdict(InputError(message))
-    print(line, file=sys.stderr)
+def _exit(error: InputError | Stopped) -> NoReturn:
+    code, message = exit_status(error)
+    print(message, file=sys.stderr)
     sys.exit(code)
 
 
 def _show_own_messages() -> None:
-    """Prints this project's messages as they are, and only warnings of the libraries it uses."""
+    """Prints this project's messages without a prefix, and only the warnings of other libraries."""
     handler = logging.get_absl_handler()
     handler.setFormatter(python_logging.Formatter("%(message)s"))
     handler.addFilter(
@@ -76,5 +72,5 @@ def _show_own_messages() -> None:
 
 
 def _is_own(pathname: str) -> bool:
-    """Whether a message comes from this project, and not from a library installed below it."""
+    """True if the file belongs to this project, and not to a library installed below its folder."""
     return pathname.startswith(_ROOT) and "site-packages" not in pathname[len(_ROOT) :]

@@ -1,7 +1,4 @@
-"""The configurations that come with the package, by name: `--preset=NAME` needs no file.
-
-A name is looked up in the table below and nowhere else; `--config=FILE` runs whatever FILE says.
-"""
+"""Presets: the configurations that are installed with the package, selected by `--preset=NAME`."""
 
 import pathlib
 from collections.abc import Sequence
@@ -25,20 +22,22 @@ PRESETS = {
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-    """Replaces `--preset=NAME` by the `--config=` of the file of that name.
+    """Replaces `--preset=NAME` by `--config=FILE`.
+
+    Only the names in `PRESETS` are accepted, since a config file is executed.
 
     Raises:
-        InputError: there is no such preset, or a config is given too.
+        InputError: the preset does not exist, or a config is given too.
     """
-    named = [argument for argument in argv if _is_flag(argument, "preset")]
-    if not named:
+    given = [argument for argument in argv if _is_flag(argument, "preset")]
+    if not given:
         return list(argv)
-    if len(named) > 1 or any(_is_flag(argument, "config") for argument in argv):
+    if len(given) > 1 or any(_is_flag(argument, "config") for argument in argv):
         raise InputError("give one --preset=NAME or one --config=FILE")
-    name = named[0].partition("=")[2]
+    name = given[0].partition("=")[2]
     if name not in PRESETS:
         raise InputError(f"--preset={name!r} must be one of {', '.join(PRESETS)}")
-    return [f"--config={PRESETS[name]}" if a in named else a for a in argv]
+    return [f"--config={PRESETS[name]}" if a in given else a for a in argv]
 
 
 def _is_flag(argument: str, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""What must be true of a run's folder before anything is compiled.
+"""The workdir of a run: its lock, and checks before anything is compiled.
 
-One process at a time uses it, it can be written, it has room for the checkpoints, and what lies in
-it belongs to this run.
+The folder must be writable, large enough for the checkpoints, used by no other process, and must
+hold no other experiment.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import write_json
 
-# Orbax writes these; a folder with a number for a name and none of them is not ours.
+# Written by Orbax. A folder with a number for a name and none of these is not a checkpoint.
 _PARTS = ("state", "manifest", "_CHECKPOINT_METADATA")
 
 
 @contextlib.contextmanager
 def locked(workdir: pathlib.Path) -> Iterator[None]:
-    """Makes the folder and holds its lock. The kernel frees the lock of a process that dies.
+    """Creates the folder and holds its lock. The kernel frees the lock of a process that dies.
 
     Raises:
         InputError: the folder cannot be made or written, or another process holds the lock.
@@ -54,27 +54,32 @@ def _lock(descriptor: int, workdir: pathlib.Path) -> None:
     except BlockingIOError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         raise InputError(f"--workdir={workdir} is in use by {holder or 'another run'}") from None
-    except OSError as error:  # some network file systems know no locks
+    except OSError as error:  # some network file systems have no locks
         if error.errno not in (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL):
             raise
         logging.warning("%s cannot be locked; do not start a second run in it.", workdir)
 
 
 def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, str]) -> None:
-    """Checks that the folder can be written and is this experiment's, and records both.
+    """Checks the folder and writes `config.json` and `environment.json`.
+
+    Args:
+        workdir: the run's folder.
+        experiment: its configuration must equal that of the checkpoints in the folder.
+        versions: contents of `environment.json`.
 
     Raises:
-        InputError: with the setting, file or folder that is in the way.
+        InputError: the folder cannot be written or holds another run; the message names the
+            setting, file or folder.
     """
-    _probe(workdir)
-    path, holds = workdir / "config.json", workdir / "checkpoints"
+    _check_writable(workdir)
+    path, checkpoints = workdir / "config.json", workdir / "checkpoints"
     plain = _as_json(experiment)
-    if holds.exists() and not holds.is_dir():
+    if checkpoints.exists() and not checkpoints.is_dir():
         raise InputError(f"--workdir={workdir}: checkpoints is a file")
-    if _holds_checkpoints(holds):
-        # Without checkpoints there is nothing to lose, and a first try may have been a mistake.
+    if _has_checkpoints(checkpoints):  # without them nothing is lost, and another run may begin
         _refuse_another_run(path, plain)
-    for folder in (holds, holds / "best"):
+    for folder in (checkpoints, checkpoints / "best"):
         _refuse_foreign_folders(folder)
     write_json(path, plain)
     write_json(workdir / "environment.json", versions)
@@ -84,7 +89,7 @@ def _as_json(experiment: Experiment) -> Any:
     return json.loads(json.dumps(config_lib.to_plain(experiment)))
 
 
-def _probe(workdir: pathlib.Path) -> None:
+def _check_writable(workdir: pathlib.Path) -> None:
     """Writes, syncs, renames and removes a file, as a checkpoint does."""
     before, after = workdir / ".probe.tmp", workdir / ".probe"
     try:
@@ -98,7 +103,7 @@ def _probe(workdir: pathlib.Path) -> None:
         raise InputError(f"--workdir={workdir} cannot be written: {error.strerror}") from None
 
 
-def _holds_checkpoints(folder: pathlib.Path) -> bool:
+def _has_checkpoints(folder: pathlib.Path) -> bool:
     if not folder.exists():
         return False
     return any(path.name.split(".")[0].isdigit() for path in folder.iterdir())
@@ -112,7 +117,7 @@ def _refuse_another_run(path: pathlib.Path, plain: dict[str, Any]) -> None:
         old = json.loads(path.read_bytes())
     except ValueError:
         raise InputError(f"{path} is not a run's configuration; use another workdir") from None
-    with contextlib.suppress(InputError):  # settings that are newer than the run get their defaults
+    with contextlib.suppress(InputError):  # gives settings newer than the run their defaults
         old = _as_json(config_lib.from_config_dict(old))
     changed = config_lib.differences(old, plain)
     if changed:
@@ -129,15 +134,14 @@ def _refuse_foreign_folders(folder: pathlib.Path) -> None:
 
 
 def check_space(workdir: pathlib.Path, state_bytes: int, states: int) -> None:
-    """Refuses a disk that cannot hold the checkpoints of the run.
+    """Raises `InputError` if the disk cannot hold the checkpoints of the run.
+
+    The checkpoints in the folder count as free space, since the run replaces them.
 
     Args:
         workdir: the run's folder.
         state_bytes: size of one state.
-        states: how many lie there at once, at most.
-
-    Raises:
-        InputError: with what is needed and what is free.
+        states: largest number of states on disk at once.
     """
     present = sum(p.stat().st_size for p in (workdir / "checkpoints").rglob("*") if p.is_file())
     needed, free = states * state_bytes, shutil.disk_usage(workdir).free + present

@@ -1,4 +1,4 @@
-"""Names for the configurations that come with the package."""
+"""Presets: the configurations that are installed with the package."""
 
 import pathlib
 
@@ -8,14 +8,14 @@ from socialjepa_jax.errors import InputError
 from socialjepa_jax.running import presets
 
 
-def test_every_configuration_has_a_name():
+def test_every_configuration_is_a_preset():
     folder = pathlib.Path(presets.__file__).parents[2] / "configs"
     files = {path.stem for path in folder.glob("*.py") if "def get_config" in path.read_text()}
     assert set(presets.PRESETS) == files
     assert all(path.is_file() for path in presets.PRESETS.values())
 
 
-def test_a_preset_becomes_its_file_and_keeps_overrides():
+def test_a_preset_is_replaced_by_its_file_and_overrides_are_kept():
     found = presets.expand(["train", "--preset=toys_ijepa", "--config.run.steps=2", "--workdir=w"])
     file = f"--config={presets.PRESETS['toys_ijepa']}"
     assert found == ["train", file, "--config.run.steps=2", "--workdir=w"]
@@ -34,6 +34,6 @@ def test_a_preset_becomes_its_file_and_keeps_overrides():
         ["--preset=toys_ijepa", "--config=x.py"],
     ],
 )
-def test_nothing_but_a_name_is_a_preset(argv):
+def test_only_one_known_name_is_a_preset(argv):
     with pytest.raises(InputError, match="preset"):
         presets.expand(argv)

@@ -1,4 +1,4 @@
-"""Signals: noted at once, acted on where the program asks, and a second one ends it."""
+"""Signals: recorded at once, raised at the next check; a second one ends the process."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_is_noted_and_raised_where_asked(number):
+def test_a_signal_is_recorded_and_raised_at_a_check(number):
     before = [signal.getsignal(s) for s in SIGNALS]
     with Interruption() as interruption:
         interruption.check()
@@ -29,7 +29,7 @@ def test_a_signal_is_noted_and_raised_where_asked(number):
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_outside_the_main_thread_nothing_is_noted():
+def test_outside_the_main_thread_no_signal_is_recorded():
     found = []
 
     def enter():
@@ -42,7 +42,7 @@ def test_outside_the_main_thread_nothing_is_noted():
     assert found == [False]
 
 
-# One instruction of Python that takes minutes and lets threads run, as a compilation does.
+# One bytecode instruction that takes minutes and releases the GIL, as a compilation does.
 _BUSY = """
 import hashlib
 from socialjepa_jax.running.signals import Interruption
@@ -52,7 +52,7 @@ with Interruption():
 """
 
 
-def test_a_second_signal_ends_even_a_compilation_at_once():
+def test_a_second_signal_ends_the_process_during_a_compilation():
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
@@ -60,7 +60,7 @@ def test_a_second_signal_ends_even_a_compilation_at_once():
     assert process.stdout.readline() == "busy\n"
     process.send_signal(signal.SIGTERM)
     assert "SIGTERM: saving and stopping" in process.stderr.readline()
-    assert process.poll() is None  # the first one is only noted
+    assert process.poll() is None  # the first one is only recorded
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""What is refused before a run starts, each by its name; and who may use a folder."""
+"""Workdirs: the lock, and what is refused before a run starts."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ def _checkpoint(folder, step):
     (folder / "checkpoints" / str(step) / "state").mkdir(parents=True)
 
 
-def test_a_fresh_folder_is_made_and_described(tmp_path, experiment):
+def test_a_new_folder_is_created_and_described(tmp_path, experiment):
     with workdir.locked(tmp_path / "a" / "b"):
         _prepare(tmp_path / "a" / "b", experiment)
     found = json.loads((tmp_path / "a" / "b" / "config.json").read_text())
@@ -39,14 +39,14 @@ def test_a_fresh_folder_is_made_and_described(tmp_path, experiment):
     assert json.loads((tmp_path / "a" / "b" / "environment.json").read_text()) == {"jax": "0"}
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_a_second_process_is_refused(tmp_path):
     with (
         workdir.locked(tmp_path),
         pytest.raises(InputError, match=rf"is in use by process {os.getpid()} on"),
         workdir.locked(tmp_path),
     ):
         pass
-    with workdir.locked(tmp_path):  # and it is free again
+    with workdir.locked(tmp_path):  # the lock is free again
         pass
 
 
@@ -75,22 +75,22 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path):
         assert str(os.getpid()) in (tmp_path / "lock").read_text()
 
 
-def test_where_nothing_can_be_written(tmp_path, experiment):
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, experiment):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below", pathlib.Path("/proc/none")):
         with pytest.raises(InputError, match="cannot be written"), workdir.locked(folder):
             pass
 
 
-def test_foreign_numbers_are_refused_and_our_own_are_not(tmp_path, experiment):
+def test_foreign_folders_with_numbers_are_refused_and_checkpoints_are_not(tmp_path, experiment):
     _prepare(tmp_path, experiment)
     _checkpoint(tmp_path, 20)
     (tmp_path / "checkpoints" / "10.damaged").mkdir()
     _prepare(tmp_path, experiment)
-    for place in ("99", "best/7"):
-        foreign = tmp_path / "checkpoints" / place
+    for name in ("99", "best/7"):
+        foreign = tmp_path / "checkpoints" / name
         foreign.mkdir(parents=True)
-        with pytest.raises(InputError, match=f"{place} is not a checkpoint"):
+        with pytest.raises(InputError, match=f"{name} is not a checkpoint"):
             _prepare(tmp_path, experiment)
         foreign.rmdir()
 
@@ -99,9 +99,9 @@ def _with_run(experiment, **changes):
     return dataclasses.replace(experiment, run=dataclasses.replace(experiment.run, **changes))
 
 
-def test_what_may_change_and_what_may_not(tmp_path, experiment):
+def test_settings_of_the_trained_state_may_not_change_and_others_may(tmp_path, experiment):
     _prepare(tmp_path, experiment)
-    _prepare(tmp_path, dataclasses.replace(experiment, seed=1))  # nothing to lose yet
+    _prepare(tmp_path, dataclasses.replace(experiment, seed=1))  # no checkpoint would be lost
     _prepare(tmp_path, experiment)
     _checkpoint(tmp_path, 25)
     _prepare(tmp_path, _with_run(experiment, log_every=25, save_every=50, steps_per_call=5))
@@ -120,7 +120,7 @@ def test_what_may_change_and_what_may_not(tmp_path, experiment):
     assert json.loads((tmp_path / "config.json").read_text())["seed"] == experiment.seed
 
 
-def test_a_run_from_before_a_setting_existed_goes_on(tmp_path, experiment):
+def test_a_run_older_than_a_setting_resumes(tmp_path, experiment):
     _prepare(tmp_path, experiment)
     _checkpoint(tmp_path, 25)
     record = json.loads((tmp_path / "config.json").read_text())
@@ -132,20 +132,20 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path, experiment):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"name": 3}', "\x00\xff"])
-def test_a_damaged_record_is_refused(tmp_path, experiment, text):
+def test_a_damaged_configuration_is_refused(tmp_path, experiment, text):
     _checkpoint(tmp_path, 25)
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(InputError, match=r"not a run's configuration|holds another run"):
         _prepare(tmp_path, experiment)
 
 
-def test_room_for_the_checkpoints(tmp_path, monkeypatch):
+def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path, monkeypatch):
     workdir.check_space(tmp_path, 1000, 4)
     little = types.SimpleNamespace(disk_usage=lambda path: types.SimpleNamespace(free=3 * 10**9))
     monkeypatch.setattr(workdir, "shutil", little)
     with pytest.raises(InputError, match=r"room for 3000.0 MB .*; 4000.0 MB are needed \(4 states"):
         workdir.check_space(tmp_path, 10**9, 4)
-    # What lies there already is replaced, and counts as room.
+    # Present checkpoints are replaced and count as free space.
     _checkpoint(tmp_path, 25)
     with (tmp_path / "checkpoints" / "25" / "data").open("wb") as file:
         file.truncate(10**9)  # sparse
