@@ -1,8 +1,8 @@
-"""Commands of the package in processes of their own that need not import everything anew.
+"""Commands of the package in forked processes, which need not import everything again.
 
-Importing takes most of the time of a command that is refused. A server process imports once and
-forks for each command, which then runs as `python -m MODULE` would, as `__main__` and with nothing
-of an earlier command in it. What depends on the end of the interpreter belongs into a real one.
+Imports take most of the time of a command that is refused. A server process imports once and forks
+for each command, which then runs like `python -m MODULE`: as `__main__`, without any state of an
+earlier command. A test that depends on the exit of the interpreter needs `subprocess` instead.
 """
 
 import multiprocessing
@@ -15,7 +15,7 @@ import tempfile
 import jax
 
 _FORKS = multiprocessing.get_context("forkserver")
-# Modules that define flags when they are imported must be imported by the command itself.
+# Without modules that define flags on import, since the command itself must import them.
 _FORKS.set_forkserver_preload(
     [
         "socialjepa_jax.loop",
@@ -29,32 +29,32 @@ _FORKS.set_forkserver_preload(
 
 
 class Command:
-    """A command under way.
+    """A running command.
 
     Args:
-        module: what `python -m` would get.
-        arguments: its command line.
-        folder: where it runs.
+        module: name of the module, as for `python -m`.
+        arguments: command line.
+        folder: working directory.
     """
 
     def __init__(self, module: str, *arguments: object, folder: pathlib.Path) -> None:
         self._outputs = pathlib.Path(tempfile.mkdtemp(prefix="command_"))
-        told = (module, list(map(str, arguments)), folder, self._outputs)
-        self._process = _FORKS.Process(target=_run, args=told)
+        args = (module, list(map(str, arguments)), folder, self._outputs)
+        self._process = _FORKS.Process(target=_run, args=args)
         self._process.start()
 
     def end(self) -> tuple[int | None, str, str]:
-        """Waits for the end: exit code (negative for a signal's number), stdout and stderr."""
+        """Waits for the end; returns exit code (negative number of a signal), stdout and stderr."""
         self._process.join(300)
         texts = [(self._outputs / name).read_text() for name in ("stdout", "stderr")]
         return self._process.exitcode, texts[0], texts[1]
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True until the command has ended."""
         return self._process.is_alive()
 
     def send_signal(self, number: int) -> None:
-        """Sends it a signal."""
+        """Sends a signal to the command."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
