@@ -1,6 +1,6 @@
-"""Reads what a run left in its workdir, and picks numbers from it.
+"""Results of a run, read from the files in its workdir.
 
-Whatever is missing (a run that was stopped early, an older file) reads as empty, never as an error.
+Missing and unreadable files read as empty: a run may have been stopped early.
 """
 
 import json
@@ -15,21 +15,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName
 from socialjepa_jax.report.tables import Interval
 
 SPLITS = {"instance": "held-out objects", "state": "held-out states"}
-CONTROLS = (
-    "untrained",
-    "untrained_same_init",
-    "pixel_pca",
-    "shared_factors",
-    "mismatched_cell",
-    "mismatched",
-)
-# The order of every table: the subject, its ceiling, the controls, and what is left of R2 after
-# the shared factors are removed: of the trained agents, and of two controls to compare them with.
-PARTIALLED = ("partialled", "untrained_partialled", "pixel_pca_partialled")
-ROW_ORDER = ("trained", "same_camera", *CONTROLS, *PARTIALLED)
+ROW_ORDER = (RowName.TRAINED, RowName.SAME_CAMERA, *CONTROLS, *PARTIALLED.values())
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """What one agent makes of all states: `z` f32[N, D], with the states' ids and splits [N]."""
+    """One agent's latents `z` f32[N, D] of all states, with the states' ids and splits [N]."""
 
     z: np.ndarray
     state_ids: np.ndarray
@@ -60,11 +50,11 @@ class RunData:
     """A run's results.
 
     Attributes:
-        name: The experiment's name, or the folder's.
-        config: The experiment as `config.json` has it, {} if there is none.
+        name: Of the experiment, or of the folder.
+        config: `config.json`, the experiment.
         versions: `environment.json`: libraries and hardware.
         train: Training lines of `metrics.jsonl`, by step.
-        evals: Evaluation lines, by step.
+        evals: Evaluation lines of `metrics.jsonl`, by step.
         scores: Rows of `alignment.json`.
         latents: Agent -> its latents.
         performance: `performance.json`: hardware, FLOPs, memory.
@@ -81,12 +71,12 @@ class RunData:
 
     @property
     def agents(self) -> list[int]:
-        """Agents that left metrics or latents, in order."""
+        """Agents that have metrics or latents, in order."""
         seen = {int(m[1]) for line in (*self.train, *self.evals) for m in map(_AGENT, line) if m}
         return sorted(seen | set(self.latents))
 
     def camera(self, agent: int) -> int:
-        """The camera an agent looks through; its own number where the config does not say."""
+        """Camera of an agent; the agent's number if the config names none."""
         cameras = _group(self.config, "agents").get("cameras", ())
         return int(cameras[agent]) if agent < len(cameras) else agent
 
@@ -101,7 +91,7 @@ def _group(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; {} if the file is absent or holds anything else."""
+    """Reads a JSON object; {} if the file is missing or has other contents."""
     try:
         document = json.loads(path.read_text())
     except (OSError, json.JSONDecodeError, UnicodeDecodeError):
@@ -110,7 +100,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """JSON lines, sorted by step; a line cut short by a kill is left out."""
+    """Reads JSON lines, sorted by step; the broken last line of a killed run is left out."""
     lines = []
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -123,7 +113,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def number(value: Any) -> float:
-    """A JSON value as a float; null and text are NaN."""
+    """Returns a JSON value as a float; NaN for null and text."""
     return float(value) if isinstance(value, int | float) else math.nan
 
 
@@ -155,7 +145,7 @@ def _latents(path: Path) -> Latents | None:
 
 
 def read_run(workdir: Path) -> RunData:
-    """Reads a workdir; absent and unreadable files are empty."""
+    """Reads a workdir; missing and unreadable files read as empty."""
     config = _read_json(workdir / "config.json")
     lines = _read_lines(workdir / "metrics.jsonl")
     files = {
@@ -175,23 +165,27 @@ def read_run(workdir: Path) -> RunData:
 
 
 def curve(lines: Sequence[Mapping[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
-    """(steps, values) of one metric, without the lines that lack it."""
-    found = [(line["step"], number(line[key])) for line in lines if key in line]
-    table = np.array(found, np.float64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+    """Returns (steps, values) of one metric, without the lines that lack it."""
+    points = [(line["step"], number(line[key])) for line in lines if key in line]
+    steps, values = np.array(points, np.float64).reshape(-1, 2).T
+    return steps, values
 
 
 def curve_pairs(run: RunData, split: str) -> list[tuple[int, int]]:
-    """The pairs of agents whose R2 was followed during training, on one split."""
+    """Returns the pairs of agents whose R2 was logged during training, on one split."""
     matches = {m for line in run.evals for m in map(_PAIR, line) if m}
     return sorted({(int(m[1]), int(m[2])) for m in matches if m[3] == split})
 
 
 def pick(run: RunData, row: str, split: str, back: str = "") -> list[Score]:
-    """Scores of a row on a split. Where the back map matters, `back` narrows the choice.
+    """Returns the scores of a row on a split, one for each pair, method and seed.
 
-    Without `back`, one score a pair, method and seed: the first in the file, which the run writes
-    for the back map of equation (5). Metrics in the forward direction are the same in all.
+    Args:
+        run: The run.
+        row: Name of the row.
+        split: "instance" or "state".
+        back: The back map; "" takes the first in the file, which is that of equation (5). Metrics
+            of the forward map are the same for all back maps.
     """
     chosen: dict[tuple[Any, ...], Score] = {}
     for score in run.scores:
@@ -201,9 +195,9 @@ def pick(run: RunData, row: str, split: str, back: str = "") -> list[Score]:
 
 
 def mean(scores: Sequence[Score], key: str) -> Interval | float | None:
-    """A metric over scores: the number if there is one, else their mean with lowest and highest.
+    """Returns a metric of one score, or its mean over several with the lowest and highest.
 
-    None if no score has it; NaN if one of them is NaN.
+    None if no score has the metric; NaN if a score is NaN.
     """
     values = [score.metrics[key] for score in scores if key in score.metrics]
     if not values:
@@ -214,24 +208,26 @@ def mean(scores: Sequence[Score], key: str) -> Interval | float | None:
 
 
 def value(cell: Interval | float | None) -> float:
-    """The number in a cell of `mean`, NaN for none."""
+    """Returns the number in a cell that `mean` returned, NaN for None."""
     if isinstance(cell, Interval):
         return cell.value
     return math.nan if cell is None else cell
 
 
 def best_control(run: RunData, split: str, key: str = "r2") -> tuple[str, float] | None:
-    """The control with the highest mean of a metric, and that mean; None if none was measured."""
-    found = [(row, value(mean(pick(run, row, split), key))) for row in CONTROLS]
-    finite = [(row, v) for row, v in found if math.isfinite(v)]
-    return max(finite, key=lambda pair: pair[1]) if finite else None
+    """Returns the control with the highest mean of a metric, and that mean; None without any."""
+    means = {row: value(mean(pick(run, row, split), key)) for row in CONTROLS}
+    finite = {row: number for row, number in means.items() if math.isfinite(number)}
+    return max(finite.items(), key=lambda item: item[1]) if finite else None
 
 
 def main_pair(run: RunData) -> tuple[int, int] | None:
-    """The pair of agents whose latents are shown: the first trained pair, else the first two."""
+    """Returns the first trained pair that has latents, else the first two agents that have."""
     for score in run.scores:
         x, y = (re.fullmatch(r"agent_(\d+)", name) for name in (score.x, score.y))
-        if score.row == "trained" and x and y and {int(x[1]), int(y[1])} <= set(run.latents):
-            return int(x[1]), int(y[1])
+        if score.row == RowName.TRAINED and x and y:
+            pair = int(x[1]), int(y[1])
+            if set(pair) <= set(run.latents):
+                return pair
     agents = sorted(run.latents)
     return (agents[0], agents[1]) if len(agents) > 1 else None

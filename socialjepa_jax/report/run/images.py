@@ -1,4 +1,4 @@
-"""The sections of a run's page that show states and latents: views, W, planes, neighbours."""
+"""Sections of a run's page that show states and latents: views, W, planes, neighbours."""
 
 # ruff: noqa: RUF001 (a true minus and a true times sign are meant)
 
@@ -21,7 +21,7 @@ NO_PAIR = (
     "There are no finite latents of two agents for the same states, so nothing can be mapped: the "
     "run was stopped before its last step, or it trained one agent."
 )
-_IMAGE_DPI = 120  # pictures compress badly: keeps the page small
+_IMAGE_DPI = 120  # images compress badly: keeps the page small
 _SPECTRUM = (
     Column("pairs", "training pairs"),
     Column("rank", "rank"),
@@ -31,12 +31,12 @@ _SPECTRUM = (
 )
 _PAIRS = 60
 _QUERIES = 6
-_LABEL = 12  # letters that fit above a picture
+_LABEL = 12  # letters that fit above an image
 _NEIGHBOURS = 6
 
 
 def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Html:
-    """The same states through every camera, one row a camera."""
+    """States seen by every camera, one row per camera."""
     rows = geometry.spread_over(dataset.labels, min(count, dataset.num_states), seed=1)
     grid = [[Tile(images[row]) for row in rows] for images in dataset.images]
     figure = image_grid(
@@ -45,13 +45,13 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
         column_labels=[dataset.label_names[dataset.labels[row]][:_LABEL] for row in rows],
     )
     overlap = (
-        "No picture of one camera occurs among those of another."
+        "No image of one camera occurs among those of another."
         if dataset.overlap == 0
-        else f"{dataset.overlap:.0%} of the pictures also occur among another camera's."
+        else f"{dataset.overlap:.0%} of the images also occur among another camera's."
     )
     caption = (
         f"Columns are states of {dataset.name}, drawn at random; rows are cameras. An agent sees "
-        f"one row only, and never learns which pictures belong together. {overlap}"
+        f"one row only, and never learns which images belong together. {overlap}"
     )
     alt = f"{len(rows)} states seen by {dataset.num_cameras} cameras"
     shown = album.add("views", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
@@ -64,31 +64,31 @@ def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
         return html.missing(NO_PAIR)
     curves, rows = [], []
     for i, view in enumerate(views):
-        fitted = view.linear_map
-        values = np.asarray(fitted.singular_values, np.float64)
-        kept = np.where(np.arange(len(values)) < fitted.rank, values, np.nan)
+        linear_map = view.linear_map
+        values = linear_map.singular_values
+        kept = np.where(np.arange(len(values)) < linear_map.rank, values, np.nan)
         label = f"W fitted for {SPLITS[view.split]}"
         marker = style.MARKERS[i] if len(values) <= 64 else ""
         index = np.arange(1, len(values) + 1)
         curves.append(Line(label, index, kept, style.PALETTE[i], marker=marker))
         cells: dict[str, Cell] = {
-            "pairs": int(fitted.n_train),
-            "rank": f"{fitted.rank} of {len(values)}",
-            "kappa": float(fitted.kappa),
-            "kappa_effective": float(fitted.kappa_effective),
-            "orthogonality": geometry.orthogonality(values, view.x_QD.shape[1]),
+            "pairs": linear_map.n_train,
+            "rank": f"{linear_map.rank} of {len(values)}",
+            "kappa": linear_map.kappa,
+            "kappa_effective": linear_map.kappa_effective,
+            "orthogonality": linear_map.orthogonality,
         }
         rows.append(Row(label, cells))
-    one = Level("1, a rotation", 1.0, 1.0, 1.0, look("chance").color, (0, (4, 3)))
+    rotation = Level("1, a rotation", 1.0, 1.0, 1.0, look("chance").color, (0, (4, 3)))
     i, j = views[0].agents
     figure = figures.lines(
-        curves, levels=[one], title=f"Spectrum of W, agent {i} → agent {j}", x_label="index",
+        curves, levels=[rotation], title=f"Spectrum of W, agent {i} → agent {j}", x_label="index",
         y_label="singular value", log_y=True,
     )  # fmt: skip
     caption = (
-        "Singular values of W on standardised latents, largest first; those counted as zero are "
-        "left out. A rotation has all of them at 1; values far below 1 are directions of one "
-        "agent's space that the other's does not predict, or that regression shrinks."
+        "Singular values of W on standardised latents, largest first, without those counted as "
+        "zero. Those of a rotation are all 1; values far below 1 are directions of one agent's "
+        "space that the other's does not predict, or that regression shrinks."
     )
     shown = album.add("spectrum", figure, alt="Singular values of W", caption=caption)
     facts = tables.to_html(Table(_SPECTRUM, rows, "map"))
@@ -96,7 +96,7 @@ def spectrum(views: Sequence[PairView], album: Album) -> html.Html:
 
 
 def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Html:
-    """Both latent spaces in one plane, before and after W, matched pairs joined."""
+    """Two panels with both latent spaces in one plane, before and after W, matched pairs joined."""
     if view is None:
         return html.missing(NO_PAIR)
     before, after, target = geometry.project(view)
@@ -127,7 +127,7 @@ def planes(view: PairView | None, dataset: ViewDataset, album: Album) -> html.Ht
 def neighbours(
     run: RunData, view: PairView | None, dataset: ViewDataset, album: Album
 ) -> html.Html:
-    """A picture of one camera, translated by W, and what is nearest in the other agent's space."""
+    """Images of one camera, and the nearest states after W in the other agent's space."""
     if view is None:
         return html.missing(NO_PAIR)
     i, j = view.agents
@@ -140,36 +140,38 @@ def neighbours(
     count = min(_NEIGHBOURS, len(labels))
     grid = []
     for query in queries:
-        nearest = np.argsort(gaps[query], kind="stable")[:count]
-        state = view.rows[query]
-        truth = Tile(dataset.images[second, state], note=f"rank {ranks[query] + 1}")
-        found = [
-            Tile(dataset.images[second, view.rows[n]], _frame(n, query, labels)) for n in nearest
+        row = view.rows[query]
+        truth = Tile(dataset.images[second, row], note=f"rank {ranks[query] + 1}")
+        nearest = [
+            Tile(dataset.images[second, view.rows[n]], _frame(n, query, labels))
+            for n in np.argsort(gaps[query], kind="stable")[:count]
         ]
-        grid.append([Tile(dataset.images[first, state]), truth, *found])
-    figure = image_grid(
-        grid,
-        column_labels=[
-            f"query\n(camera {first})",
-            f"truth\n(camera {second})",
-            *(f"{k + 1}" for k in range(count)),
-        ],
-    )
-    candidates = len(labels)
-    at = {k: float((ranks < k).mean()) for k in (1, 5, 10)}
-    category = float((labels[gaps.argmin(axis=1)] == labels).mean())
-    recall = ", ".join(f"{at[k]:.1%} at {k} (chance {min(1, k / candidates):.1%})" for k in at)
+        grid.append([Tile(dataset.images[first, row]), truth, *nearest])
+    columns = [f"query\n(camera {first})", f"truth\n(camera {second})"]
+    figure = image_grid(grid, column_labels=columns + [f"{k + 1}" for k in range(count)])
     caption = (
-        f"Each row: a picture from camera {first} (query), what camera {second} saw of that state "
+        f"Each row: an image of camera {first} (query), the image of that state by camera {second} "
         f"(truth, with its rank), then the {count} states whose latents of agent {j} are nearest "
-        f"to W z of agent {i}, among {candidates} {SPLITS[view.split]}. Green frame: the very "
+        f"to W z of agent {i}, among {len(labels)} {SPLITS[view.split]}. Green frame: the true "
         "state; blue: the same category; grey: another category. Queries are drawn at random, not "
-        f"chosen. Over all queries the true state is found {recall}; the nearest is of the "
-        f"right category {category:.1%} of the time."
+        f"chosen. {_recall(gaps, ranks, labels)}"
     )
     alt = f"{len(queries)} queries of camera {first} and their neighbours in camera {second}"
     shown = album.add("neighbours", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
     return html.figure_grid(shown)
+
+
+def _recall(gaps_QQ: np.ndarray, ranks_Q: np.ndarray, labels_Q: np.ndarray) -> str:
+    """Sentence on how often the true state, and its category, are among the nearest."""
+    recall = ", ".join(
+        f"{np.mean(ranks_Q < k):.1%} at {k} (chance {min(1, k / len(ranks_Q)):.1%})"
+        for k in (1, 5, 10)
+    )
+    category = np.mean(labels_Q[gaps_QQ.argmin(axis=1)] == labels_Q)
+    return (
+        f"Over all queries the true state is found {recall}; the nearest is of the right category "
+        f"{category:.1%} of the time."
+    )
 
 
 def _frame(candidate: int, query: int, labels: np.ndarray) -> str:

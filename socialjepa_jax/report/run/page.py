@@ -1,4 +1,4 @@
-"""The report of a training run: one HTML file, and its pictures beside it."""
+"""The report of a training run: one HTML file, with its figures beside it as PNG files."""
 
 # ruff: noqa: RUF001 (a true minus and a true times sign are meant)
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.performance import hardware
+from socialjepa_jax.records import RowName
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.looks import look
 from socialjepa_jax.report.papers import social_jepa
-from socialjepa_jax.report.run import data, geometry, images, monitors
+from socialjepa_jax.report.run import collapse, curves, data, geometry, images
 from socialjepa_jax.report.run import scores as scores_lib
 from socialjepa_jax.report.run.data import SPLITS, RunData, mean, pick, value
 from socialjepa_jax.report.tables import Column, Row, Table, format_number
@@ -23,12 +24,12 @@ from socialjepa_jax.report.tables import Column, Row, Table, format_number
 def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
     """Writes `report.html` and `report_*.png` into a run's workdir.
 
-    Reads config.json, metrics.jsonl, alignment.json and latents/agent_<k>.npz; what is missing is
-    said in a sentence where it would stand.
+    Reads config.json, metrics.jsonl, alignment.json and latents/agent_<k>.npz. A section whose
+    file is missing says so.
 
     Args:
         workdir: The run's folder.
-        dataset: What the run was trained on, for the pictures and categories.
+        dataset: The run's data set, for images and categories.
 
     Returns:
         The path of the page.
@@ -54,10 +55,10 @@ def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tup
     return {
         "views": ("The same states, seen by each camera",
                   images.paired_views(dataset, album)),
-        "adds": ("What training adds", scores_lib.r2_against_step(run, album)),
+        "adds": ("What training adds", curves.r2_against_step(run, album)),
         "metrics": ("Metrics and controls", scores_lib.metrics(run)),
-        "training": ("Training", scores_lib.training(run, album)),
-        "collapse": ("Collapse monitors", monitors.monitors(run)),
+        "training": ("Training", curves.training(run, album)),
+        "collapse": ("Collapse monitors", collapse.collapse_monitors(run)),
         "planes": ("Two spaces, before and after W",
                    images.planes(main, dataset, album)),
         "neighbours": ("Neighbours across agents",
@@ -83,7 +84,7 @@ def _subtitle(run: RunData, dataset: ViewDataset) -> str:
 
 
 def headline(run: RunData) -> list[html.Html]:
-    """What the run found, in a sentence a split, and the same as large numbers."""
+    """The result of the run: one sentence per split, and its numbers in large type."""
     sentences = {split: text for split in SPLITS if (text := split_sentence(run, split))}
     if not sentences:
         return [html.paragraph(scores_lib.NO_ALIGNMENT, class_="lede")]
@@ -95,11 +96,11 @@ def headline(run: RunData) -> list[html.Html]:
     )
     command = html.tag("code", "python -m experiments.honest_table")
     rest = " repeats it over seeds, with intervals over objects."
-    found = [
+    results = [
         html.join(html.paragraph(text, class_="lede"), html.tiles(*_tiles(run, split)))
         for split, text in sentences.items()
     ]
-    return [*found, html.paragraph(caution, command, rest, class_="dim")]
+    return [*results, html.paragraph(caution, command, rest, class_="dim")]
 
 
 def _pretraining(run: RunData) -> str:
@@ -109,10 +110,11 @@ def _pretraining(run: RunData) -> str:
 
 
 def split_sentence(run: RunData, split: str) -> str:
-    """R2 of the trained agents against the best control on one split; "" without scores."""
-    trained = value(mean(pick(run, "trained", split), "r2"))
-    if not pick(run, "trained", split):
+    """Compares R2 of the trained agents with the best control on one split; "" without scores."""
+    scores = pick(run, RowName.TRAINED, split)
+    if not scores:
         return ""
+    trained = value(mean(scores, "r2"))
     share = f"{trained:.0%} of the variance" if trained >= 0 else "none of the variance"
     start = f"On {SPLITS[split]}, one matrix W explains {share} of the other agent's latents"
     if not math.isfinite(trained):
@@ -122,7 +124,7 @@ def split_sentence(run: RunData, split: str) -> str:
     if best is None:
         return f"{start}; no control was measured."
     control = f"the best control ({look(best[0]).label}) reaches {format_number(best[1])}"
-    if collapsed := monitors.collapsed(run):
+    if collapsed := collapse.collapsed(run):
         named = ", ".join(f"agent {agent}" for agent in collapsed)
         return f"{start}; {control}. But {named} collapsed, and R² with collapsed latents is void."
     return f"{start}; {control}, so {_verdict(trained - best[1])}."
@@ -137,40 +139,40 @@ def _verdict(difference: float) -> str:
 
 
 def _tiles(run: RunData, split: str) -> list[tuple[str, str]]:
-    scores, best = pick(run, "trained", split), data.best_control(run, split)
-    found = [(format_number(value(mean(scores, "r2"))), f"R² trained, {SPLITS[split]}")]
+    scores, best = pick(run, RowName.TRAINED, split), data.best_control(run, split)
+    tiles = [(format_number(value(mean(scores, "r2"))), f"R² trained, {SPLITS[split]}")]
     if best:
-        found.append((format_number(best[1]), f"best control: {look(best[0]).label}"))
-    beyond = mean(pick(run, "partialled", split), "r2")
-    if beyond is not None:
-        found.append((format_number(value(beyond)), "R² trained, shared factors removed"))
-    return found
+        tiles.append((format_number(best[1]), f"best control: {look(best[0]).label}"))
+    partialled = mean(pick(run, RowName.PARTIALLED, split), "r2")
+    if partialled is not None:
+        tiles.append((format_number(value(partialled)), "R² trained, shared factors removed"))
+    return tiles
 
 
 def speed(run: RunData) -> dict[str, str]:
-    """What the hardware can do, what a picture costs, and the median speed of training."""
+    """Returns the median speed of training, the cost of an image and the hardware's peak rates."""
     speeds = {
         name: float(np.median(values))
         for name in hardware.SPEEDS
         if len(values := data.curve(run.train, name)[1])
     }
-    found = {"speed": hardware.shown(speeds)} if speeds else {}
+    facts = {"speed": hardware.shown(speeds)} if speeds else {}
     per_image = run.performance.get("flops_per_image")
     if isinstance(per_image, int | float):
-        found["model FLOPs"] = f"{per_image / 1e9:.3g} GFLOP a picture and update"
+        facts["model FLOPs"] = f"{per_image / 1e9:.3g} GFLOP an image and update"
     try:
-        found["measured hardware"] = hardware.from_json(run.performance["hardware"]).describe()
-    except (KeyError, TypeError, ValueError):  # no such file, or another's
+        facts["measured hardware"] = hardware.from_json(run.performance["hardware"]).describe()
+    except (KeyError, TypeError, ValueError):  # no performance.json, or of another format
         pass
-    return found
+    return facts
 
 
 def environment(run: RunData) -> html.Html:
-    """Versions and hardware, and the configuration folded away."""
+    """Versions, hardware and the configuration, which is folded."""
     if not run.config:
         return html.missing("The workdir has no config.json.")
-    found = [*sorted(run.versions.items()), *speed(run).items()]
-    rows = [Row(name, {"is": str(text)}, kind="text") for name, text in found]
+    facts = [*sorted(run.versions.items()), *speed(run).items()]
+    rows = [Row(name, {"is": str(text)}, kind="text") for name, text in facts]
     grid = tables.to_html(Table((Column("is", "value"),), rows, corner="name")) if rows else ""
     config = json.dumps(run.config, indent=2, ensure_ascii=False)
     return html.join(grid, html.folded("Configuration", html.tag("pre", config)))

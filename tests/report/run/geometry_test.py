@@ -33,20 +33,11 @@ def test_pair_view_of_other_states_or_of_nan_is_none(finished_run, dataset):
 
 
 def test_pair_view_samples_what_is_too_many(finished_run, dataset, monkeypatch):
-    monkeypatch.setattr(geometry, "_MAX_ROWS", 10)
+    monkeypatch.setattr(geometry, "_MAX_STATES", 10)
     run = data.read_run(finished_run)
     view = geometry.pair_view(run, (0, 1), "instance", dataset.state_ids)
     assert len(set(view.rows)) == len(view.x_QD) == 10
     assert (dataset.split_instance[view.rows] == 1).all()
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4)])
-def test_orthogonality_is_equation_17(shape):
-    w = np.random.default_rng(0).normal(size=shape)
-    identity = np.eye(shape[1])
-    expected = np.linalg.norm(w.T @ w - identity) / np.linalg.norm(identity)
-    values = np.linalg.svd(w, compute_uv=False)
-    assert geometry.orthogonality(values, shape[1]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_principal_axes_are_the_leading_eigenvectors():

@@ -30,7 +30,7 @@ def edit_scores(workdir, change):
     path.write_text(json.dumps({"schema": 1, "rows": rows}))
 
 
-def test_page_and_pictures_are_written(page):
+def test_page_and_images_are_written(page):
     text = page.read_text()
     assert page.name == "report.html" and len(text) < 3e6
     assert {path.stem for path in page.parent.glob("*.png")} == {f"report_{n}" for n in FIGURES}
@@ -166,21 +166,6 @@ def test_collapse_takes_the_verdict_back(run):
     sentence = page_lib.split_sentence(dataclasses.replace(run, evals=evals), "instance")
     assert sentence.endswith("But agent 1 collapsed, and R² with collapsed latents is void.")
     assert "training adds" not in sentence
-
-
-def test_control_levels_and_curves(run):
-    from socialjepa_jax.report.run import scores as scores_lib
-
-    levels = scores_lib.control_levels(run, "state")
-    assert [level.label.split(":")[0] for level in levels] == [
-        "untrained, other init", "untrained, same init", "pixel PCA", "shared factors",
-        "shuffled within cell", "shuffled",
-    ]  # fmt: skip
-    assert (levels[0].low, levels[0].high) == pytest.approx((0.30, 0.31))
-    curves = scores_lib.r2_curves(run, "state")
-    assert [bool(curve.label) for curve in curves] == [True, False, False, True]
-    middle = (np.array(curves[1].y) + curves[2].y) / 2
-    np.testing.assert_allclose(curves[3].y, middle, atol=1e-12)
 
 
 def test_reading_twice_gives_the_same_run(finished_run):

@@ -1,4 +1,4 @@
-"""Whether a run's latents have collapsed, in numbers and in a word."""
+"""Collapse of a run's latents, in numbers and as a verdict."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -20,29 +20,17 @@ _COLUMNS = (
 )
 
 
-def verdict(rankme: float, dim: float, spread: float, norm: float) -> str:
-    """Whether an agent's latents have collapsed: the rule of training, and a milder one.
-
-    Args:
-        rankme: Effective rank of the latents.
-        dim: Latent dimensions D; NaN if unknown.
-        spread: Mean standard deviation of the features.
-        norm: Mean Euclidean norm of the latents.
-
-    Returns:
-        "collapsed": RankMe below 2, or a spread below 0.1 percent of the norm; "low rank": RankMe
-        below a tenth of D; else "healthy"; "n/a" if there is no finite RankMe.
-    """
-    if not math.isfinite(rankme):
-        return "n/a"
-    if has_collapsed(rankme, spread, norm):
-        return COLLAPSED
-    return LOW if rankme < 0.1 * dim else HEALTHY
-
-
 @dataclass(frozen=True)
 class Health:
-    """An agent's latents at the last evaluation; NaN where something was not measured."""
+    """State of an agent's latents at the last evaluation; NaN for missing numbers.
+
+    Attributes:
+        rankme: Effective rank of the latents.
+        dim: Latent dimensions D.
+        feature_std: Mean standard deviation of the features.
+        first_std: The same at the first evaluation.
+        latent_norm: Mean Euclidean norm of the latents.
+    """
 
     rankme: float
     dim: float
@@ -52,35 +40,43 @@ class Health:
 
     @property
     def verdict(self) -> str:
-        """See `verdict`."""
-        return verdict(self.rankme, self.dim, self.feature_std, self.latent_norm)
+        """The rule of training, and a milder one.
+
+        "collapsed": RankMe below 2, or a spread below 0.1 percent of the norm; "low rank": RankMe
+        below a tenth of D; "healthy" otherwise; "n/a" without a finite RankMe.
+        """
+        if not math.isfinite(self.rankme):
+            return "n/a"
+        if has_collapsed(self.rankme, self.feature_std, self.latent_norm):
+            return COLLAPSED
+        return LOW if self.rankme < 0.1 * self.dim else HEALTHY
 
 
 def health(run: RunData, agent: int) -> Health:
-    """What the last evaluation says of an agent."""
-    ends = {
+    """Reads an agent's state from the evaluations."""
+    curves = {
         key: data.curve(run.evals, f"agent_{agent}/{key}")[1]
         for key in ("rankme", "feature_std", "latent_norm")
     }
-    last = {key: float(values[-1]) if len(values) else math.nan for key, values in ends.items()}
-    first = float(ends["feature_std"][0]) if len(ends["feature_std"]) else math.nan
+    last = {key: float(values[-1]) if len(values) else math.nan for key, values in curves.items()}
+    first = float(curves["feature_std"][0]) if len(curves["feature_std"]) else math.nan
     dim = float(run.latents[agent].z.shape[1]) if agent in run.latents else math.nan
     return Health(dim=dim, first_std=first, **last)
 
 
 def collapsed(run: RunData) -> list[int]:
-    """The agents whose latents have collapsed."""
+    """Returns the agents whose latents have collapsed."""
     return [agent for agent in run.agents if health(run, agent).verdict == COLLAPSED]
 
 
-def monitors(run: RunData) -> html.Html:
+def collapse_monitors(run: RunData) -> html.Html:
     """Rank, spread and size of every agent's latents at the end, with a verdict."""
-    found = {f"agent {a} (camera {run.camera(a)})": health(run, a) for a in run.agents}
-    found = {name: state for name, state in found.items() if math.isfinite(state.rankme)}
-    if not found:
+    states = {f"agent {a} (camera {run.camera(a)})": health(run, a) for a in run.agents}
+    states = {name: state for name, state in states.items() if math.isfinite(state.rankme)}
+    if not states:
         return html.missing("metrics.jsonl holds no evaluations, so collapse was not watched.")
-    rows = [Row(name, {**asdict(state), "verdict": state.verdict}) for name, state in found.items()]
-    bad = [f"{name} is {s.verdict}" for name, s in found.items() if s.verdict != HEALTHY]
+    rows = [Row(name, {**asdict(s), "verdict": s.verdict}) for name, s in states.items()]
+    bad = [f"{name} is {s.verdict}" for name, s in states.items() if s.verdict != HEALTHY]
     summary = f"{'; '.join(bad).capitalize()}." if bad else "All agents are healthy."
     caption = (
         "At the last evaluation. Collapsed: RankMe below 2, or a feature's spread below 0.1 % of "
