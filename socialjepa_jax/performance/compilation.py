@@ -1,4 +1,4 @@
-"""Compiling ahead of time, and keeping what was compiled for the next start."""
+"""Ahead-of-time compilation and the cache of compiled programs."""
 
 import dataclasses
 import pathlib
@@ -13,17 +13,17 @@ from socialjepa_jax.errors import InputError
 
 
 def use_cache(folder: pathlib.Path, flag: str) -> None:
-    """Keeps compiled programs in a folder, so that a second start of the same command is quick.
+    """Keeps compiled programs in a folder, so that the same command starts faster the next time.
 
-    Commands call it, a library's caller decides by himself. It changes settings alone and touches
-    no device, so it may come before the processes of a run find each other, as `train` has it.
+    Launchers call it, the library does not. It changes settings of jax and uses no device, so
+    `hosts.joined` may follow.
 
     Args:
-        folder: made if missing.
-        flag: the setting that named it, for the message.
+        folder: the cache; created if missing.
+        flag: flag that selects the folder, for the message.
 
     Raises:
-        InputError: the folder cannot be made or written.
+        InputError: the folder cannot be created or written.
     """
     folder = folder.resolve()
     try:
@@ -41,16 +41,16 @@ def use_cache(folder: pathlib.Path, flag: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """A compiled program.
+    """A compiled function.
 
     Attributes:
-        call: runs it, on arguments of the same shapes, types and shardings.
-        seconds: that tracing and compiling (or loading from the cache) took.
-        argument_bytes: of what goes in, on one device; donated buffers come back as results.
-        temporary_bytes: of what is needed in between, on one device.
-        accessed_bytes: that XLA counts its operations to read and write, the bodies of loops once,
-            caches unheeded; NaN where it does not say.
-        text: its optimised HLO.
+        call: runs it on arguments of the same shapes, dtypes and shardings.
+        seconds: time to trace and to compile it or to load it from the cache.
+        argument_bytes: size of the arguments on one device.
+        temporary_bytes: size of the temporary buffers on one device.
+        accessed_bytes: bytes that the operations read and write, as XLA counts them: the body of a
+            loop once, and without regard to caches. NaN if XLA does not report it.
+        text: returns the optimised HLO module as text.
     """
 
     call: Callable[..., Any]
@@ -61,7 +61,7 @@ class Compiled:
     text: Callable[[], str]
 
     def describe(self) -> str:
-        """One line."""
+        """Returns one line with compile time and memory."""
         return (
             f"Compiled in {self.seconds:.1f} s; {self.argument_bytes / 1e6:.0f} MB of state and "
             f"data and {self.temporary_bytes / 1e6:.0f} MB of temporaries on a device."
@@ -69,7 +69,7 @@ class Compiled:
 
 
 def ahead_of_time(function: Any, *arguments: Any) -> Compiled:
-    """Compiles a jitted function for these arguments, without running it."""
+    """Compiles a jitted function for the arguments without running it."""
     start = time.perf_counter()
     compiled = function.lower(*arguments).compile()
     taken = time.perf_counter() - start

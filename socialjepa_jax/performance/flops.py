@@ -1,10 +1,12 @@
-"""Model FLOPs: the multiplications and additions of a computation's matrix products and
-convolutions, two for each multiply-add, counted in its jaxpr.
+"""Model FLOPs, counted in jaxprs: matrix products and convolutions, two FLOPs per multiply-add.
 
-One count serves every model and objective, and cannot drift from what they compute. Model FLOPs
-belong to the mathematics, not to how it is run: what rematerialisation repeats, the inside of
-attention kernels and on-device augmentation make no difference (`plain`, `count`). Elementwise
-work, softmax and normalisation are not counted, as is usual for a share of a matmul peak (MFU).
+Model FLOPs do not depend on how a model is executed: rematerialisation, scanned layers, attention
+kernels and on-device augmentation do not change them (see `plain` and `count`). Elementwise
+operations, softmax and normalisation are not counted, as is usual for model FLOPs utilisation
+(MFU; Chowdhery et al. 2022, PaLM, appendix B).
+
+XLA's `cost_analysis` is not used: it counts elementwise operations and recomputation, and the body
+of a loop only once.
 """
 
 import dataclasses
@@ -23,29 +25,30 @@ from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.sharding import Reduce
 
 PyTree = Any
-_OPAQUE = ("pallas_call", "dot_product_attention")  # kernels whose products no jaxpr shows
+_OPAQUE = ("pallas_call", "dot_product_attention")  # kernels without products in the jaxpr
 
 
 def of(function: Callable[..., Any], *arguments: PyTree) -> float:
-    """Model FLOPs of `function(*arguments)`; arguments may be `jax.ShapeDtypeStruct`s.
+    """Returns the FLOPs of `function(*arguments)`; arguments may be `jax.ShapeDtypeStruct`s.
 
-    Nothing is computed or compiled.
+    The function is traced, and neither compiled nor run.
 
     Raises:
-        ValueError: a product is inside a loop of unknown length or a kernel that cannot be seen.
+        ValueError: a product is inside a loop of unknown length or inside an opaque kernel.
     """
     return count(jax.make_jaxpr(function)(*arguments))
 
 
 def step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None = None) -> float:
-    """Model FLOPs of one update of one agent: loss and gradient of a batch of pictures.
-
-    The optimiser's and the target encoder's elementwise updates are not products.
+    """Returns the FLOPs of one update of one agent: loss and gradient of a batch of images.
 
     Args:
-        objective: on pictures.
-        batch_size: pictures of an update.
-        shape: (height, width, channels) of a picture; default what the objective's encoder takes.
+        objective: objective on images.
+        batch_size: images per update.
+        shape: (height, width, channels) of an image; by default, the encoder's.
+
+    Raises:
+        ValueError: see `of`.
     """
     return _step(plain(objective), batch_size, shape)
 
@@ -59,21 +62,20 @@ def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) 
         arguments = (params, aux, batch, key, hparams, Reduce())
         return jax.value_and_grad(objective.loss, has_aux=True)(*arguments)
 
-    batch = pictures(objective, batch_size, shape)
+    batch = batch_shapes(objective, batch_size, shape)
     return of(gradient, params, aux, batch, jax.random.key(0))
 
 
-def encoding(objective: Objective, batch_size: int) -> float:
-    """Model FLOPs of `objective.encode` on a batch of whole pictures, all that it returns."""
-    objective = plain(objective)
-    params, aux = jax.eval_shape(objective.init, jax.random.key(0))
-    return of(objective.encode, params, aux, pictures(objective, batch_size)["image"])
-
-
-def pictures(
+def batch_shapes(
     objective: Any, batch_size: int, shape: tuple[int, ...] | None = None
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the batch that an objective on pictures takes; see `objectives.base.Batch`."""
+    """Returns the shapes and dtypes of an objective's batch of images, see `objectives.base.Batch`.
+
+    Args:
+        objective: objective on images.
+        batch_size: images per batch.
+        shape: (height, width, channels) of an image; by default, the encoder's.
+    """
     if shape is None:
         encoder = getattr(objective, "vit", None) or objective.encoder
         shape = (encoder.image_size, encoder.image_size, encoder.channels)
@@ -88,7 +90,10 @@ def pictures(
 
 
 def plain(config: Any) -> Any:
-    """The same configuration with every product in sight, and none of them twice."""
+    """Returns a configuration whose jaxpr shows every product of the model exactly once.
+
+    Its ViTs use XLA's attention, no rematerialisation and no scanned layers.
+    """
     if isinstance(config, ViTConfig):
         return dataclasses.replace(config, attention="xla", remat=False, scan_layers=False)
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
@@ -99,11 +104,11 @@ def plain(config: Any) -> Any:
 
 
 def count(jaxpr: core.ClosedJaxpr | core.Jaxpr) -> float:
-    """FLOPs of the products in a jaxpr, those of its inner ones as often as they run.
+    """Returns the FLOPs of a jaxpr and of its inner jaxprs.
 
-    The branch of a `cond` that costs most counts. Under `shard_map` all devices count. What is
-    under the scope of augmentation does not. Convolutions count taps on padding, but not the zeros
-    between dilated inputs.
+    A `scan` counts all iterations, a `cond` its most expensive branch, a `shard_map` all devices,
+    a convolution also its taps on padding but not those on the zeros between dilated inputs.
+    Operations in the name scope of augmentation are skipped.
 
     Raises:
         ValueError: see `of`.
@@ -125,10 +130,14 @@ def _of_equation(equation: Any) -> float:
     inner = [count(jaxpr) for jaxpr in _inner(params)]
     if name == "while" and any(inner):
         raise ValueError("a product is inside a loop of unknown length")
-    if name == "cond":
-        return max(inner, default=0.0)
-    times = {"scan": lambda: params["length"], "shard_map": lambda: params["mesh"].size}
-    return sum(inner) * times.get(name, lambda: 1)()
+    match name:
+        case "cond":
+            return max(inner, default=0.0)
+        case "scan":
+            return sum(inner) * params["length"]
+        case "shard_map":
+            return sum(inner) * params["mesh"].size
+    return sum(inner)
 
 
 def _inner(params: dict[str, Any]) -> Iterator[core.ClosedJaxpr | core.Jaxpr]:

@@ -1,7 +1,7 @@
-"""What the device can do, measured: the matmul peak and bandwidth that speeds are held against.
+"""Measured limits of the devices: matmul peak and memory bandwidth, the reference of speeds.
 
-Data sheets promise more than any program reaches, so shares are of what a large matrix product and
-a large copy reach here, in this process.
+Both are measured in this process, with a large matrix product and a large copy, since no program
+reaches the numbers of a data sheet.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ from absl import logging
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """The devices at hand.
+    """The devices of a run and their measured limits.
 
     Attributes:
         name: kind of the devices.
         platform: "cpu" | "gpu" | "tpu".
-        devices: how many count; 1 on CPUs, whose virtual devices share the same cores.
-        dtype: that the matmul peak is of: bfloat16, on CPUs float32.
-        matmul_flops: FLOP/s of a large square matrix product on one device.
-        copy_bytes: bytes/s, read and written, of a large copy on one device.
-            Both are NaN where the memory that is left does not suffice to measure them.
+        devices: number of devices; 1 on CPUs, whose virtual devices share the same cores.
+        dtype: dtype of the matmul peak: bfloat16, on CPUs float32.
+        matmul_flops: FLOP/s of a large square matrix product on one device; NaN if too little
+            memory was free to measure it.
+        copy_bytes: bytes/s, read and written, of a large copy on one device; NaN likewise.
     """
 
     name: str
@@ -38,33 +38,33 @@ class Hardware:
     copy_bytes: float
 
     def describe(self) -> str:
-        """One line: name, count and what was measured; what was not is said to be so."""
-        figures = (
+        """Returns one line: number, name, and the limits, measured or not."""
+        limits = (
             (self.matmul_flops / 1e12, "TFLOP/s", f"{self.dtype} products"),
             (self.copy_bytes / 1e9, "GB/s", "copies"),
         )
         known = [
-            f"{rate:.4g} {unit} in {what}" for rate, unit, what in figures if not math.isnan(rate)
+            f"{rate:.4g} {unit} in {name}" for rate, unit, name in limits if not math.isnan(rate)
         ]
-        unknown = [what for rate, _, what in figures if math.isnan(rate)]
+        unknown = [name for rate, _, name in limits if math.isnan(rate)]
         parts = [f"{', '.join(known)} (each, measured)"] if known else []
         if unknown:
             parts.append(f"{' and '.join(unknown)} not measured, as memory was full")
         return f"{self.devices} x {self.name}: {'; '.join(parts)}"
 
 
-def from_json(found: Mapping[str, Any]) -> Hardware:
-    """The devices that JSON describes, where a measurement that failed is null.
+def from_json(record: Mapping[str, Any]) -> Hardware:
+    """Returns the devices of a JSON record, in which null stands for NaN.
 
     Raises:
-        KeyError, TypeError: it describes something else.
+        KeyError, TypeError: the record has other fields.
     """
-    measurements = ("matmul_flops", "copy_bytes")
-    numbers = {name: math.nan if found[name] is None else found[name] for name in measurements}
-    return Hardware(**{**found, **numbers})
+    limits = ("matmul_flops", "copy_bytes")
+    numbers = {name: math.nan if record[name] is None else record[name] for name in limits}
+    return Hardware(**{**record, **numbers})
 
 
-# How a speed is measured (`throughput.Program.scalars`), and how it is read.
+# Names of the speeds of a run (see `throughput`), and their formats.
 SPEEDS = {
     "images_per_s": "{:.0f} images/s",
     "tflops_per_s": "{:.4g} TFLOP/s",
@@ -74,13 +74,13 @@ SPEEDS = {
 
 
 def shown(speeds: Mapping[str, float]) -> str:
-    """Speeds on one line, as they are read."""
+    """Formats speeds on one line."""
     return ", ".join(form.format(speeds[name]) for name, form in SPEEDS.items() if name in speeds)
 
 
 @functools.cache
 def measured() -> Hardware:
-    """The default devices; measured once in a process: 0.2 s on a CPU, 2 s on a GPU."""
+    """Measures the default devices, once per process: 0.2 s on a CPU, 2 s on a GPU."""
     device = jax.devices()[0]
     on_cpu = device.platform == "cpu"
     dtype = "float32" if on_cpu else "bfloat16"
@@ -95,7 +95,7 @@ def measured() -> Hardware:
 
 
 def _unless_full(measure: Callable[..., float], *arguments: Any) -> float:
-    """NaN where the device's memory is full: state and data are there already."""
+    """Returns NaN if the device's memory, which already holds state and data, is full."""
     try:
         return measure(*arguments)
     except jax.errors.JaxRuntimeError as error:
@@ -106,16 +106,16 @@ def _unless_full(measure: Callable[..., float], *arguments: Any) -> float:
 
 
 def matmul_flops(size: int, dtype: str, products: int = 8) -> float:
-    """FLOP/s of square products that follow each other."""
-    # Random, as predictable operands draw less power and run faster on some devices.
+    """Returns the FLOP/s of `products` consecutive products of [size, size] matrices."""
+    # Random, because constant operands draw less power and run faster on some devices.
     x = jax.random.normal(jax.random.key(0), (size, size), dtype) / math.sqrt(size)
-    # Not a loop, which would copy each product: on a GPU some 7 % of its time.
+    # Unrolled, because a loop copies every product, 7 % of the time on a GPU.
     chain = jax.jit(lambda x: functools.reduce(lambda y, _: y @ x, range(products), x))
     return products * 2 * size**3 / seconds(chain, x)
 
 
 def copy_bytes(size: int) -> float:
-    """Bytes/s of reading `size` bytes and writing as many."""
+    """Returns the bytes/s of a copy that reads and writes `size` bytes each."""
     x = jnp.zeros(size // 4, jnp.float32)
     return 2 * size / seconds(jax.jit(lambda x: x + 1.0), x)
 
@@ -126,7 +126,7 @@ def seconds(
     repeats: int = 4,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Least seconds of a call, results awaited, after one to warm up."""
+    """Returns the shortest time of a call until its results are ready, after a warm-up call."""
     jax.block_until_ready(run(*arguments))
     times = []
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""Ahead-of-time compilation, and what becomes of a cache that cannot be."""
+"""Ahead-of-time compilation and the cache of compiled programs."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from socialjepa_jax.errors import InputError
 from socialjepa_jax.performance import compilation
 
 
-def test_what_is_compiled_is_the_function_and_its_memory_is_known():
+def test_a_compiled_function_computes_the_same_and_reports_its_memory():
     function = jax.jit(lambda x, y: jnp.sin(x @ y) @ y)
     x = jnp.linspace(-1, 1, 64 * 64).reshape(64, 64)
     compiled = compilation.ahead_of_time(function, x, x)
@@ -19,7 +19,7 @@ def test_what_is_compiled_is_the_function_and_its_memory_is_known():
     assert compiled.accessed_bytes >= 3 * 4 * 64**2
     assert compiled.seconds > 0 and "dot" in compiled.text()
     assert "MB of temporaries" in compiled.describe()
-    with pytest.raises(TypeError):  # it is compiled for one shape, and never again
+    with pytest.raises(TypeError):  # compiled for one shape, and not again
         compiled.call(x[:8], x)
 
 
@@ -36,7 +36,7 @@ def settings():
         jax.config.update(name, value)
 
 
-def test_the_cache_is_made_and_used(tmp_path, settings):
+def test_the_cache_is_created_and_used(tmp_path, settings):
     compilation.use_cache(tmp_path / "a" / "b", "--out=x")
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "a" / "b")
 

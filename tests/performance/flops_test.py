@@ -47,7 +47,7 @@ def vit(config, kept):
 
 
 def trained(config, kept):
-    """Forward and twice that backward, but pictures need no gradient."""
+    """Forward and twice that backward, without a gradient of the images."""
     return 3 * vit(config, kept) - patches(config, kept)
 
 
@@ -58,7 +58,7 @@ def test_a_vit_is_its_closed_form(size):
     assert found == 2 * vit(config, 196)
 
 
-def test_vit_s_is_the_published_figure_and_near_to_what_xla_counts():
+def test_vit_s_is_the_published_figure_and_close_to_xla_s_count():
     config = ViTConfig()
     network = functional(lambda rngs: ViT(config, rngs))
     params = jax.eval_shape(network.init, jax.random.key(0))
@@ -91,7 +91,7 @@ def test_resnets_have_the_published_multiplications(depth, giga):
 
 
 def test_the_gradient_of_a_strided_convolution_costs_what_the_convolution_costs():
-    """Its transpose is written as a convolution of an input with zeros between its pixels."""
+    """The transpose is a convolution of an input with zeros between its pixels."""
     config = CNNConfig()
     network = functional(lambda rngs: CNN(config, rngs))
     params = jax.eval_shape(network.init, jax.random.key(0))
@@ -106,12 +106,12 @@ def test_the_gradient_of_a_strided_convolution_costs_what_the_convolution_costs(
 
 
 def ijepa(predictor, config, batch, width=2048):
-    """Per picture: one pass of the teacher, training of the context encoder and the predictor."""
+    """Per image: one pass of the teacher, training of the context encoder and the predictor."""
     D, N, K, M, S, P = config.width, 196, 78, 4, 49, 192
     context = trained(config, K)
-    metrics = 2 * D  # of the variances: weighted sums over predictions, targets and the latent
+    metrics = 2 * D  # variances: weighted sums over predictions, targets and the latent
     if predictor == "mlp_patch":
-        # One half of the first layer acts on the latents, the other on the positions, once.
+        # One half of the first layer acts on the latents; the other on the positions, once a batch.
         first = 3 * 2 * D * width + 2 * 2 * N * D * width / batch
         head, targets, predictions = first + 3 * 2 * N * width * D, vit(config, N), N
     elif predictor == "mlp_cls":
@@ -129,7 +129,7 @@ def test_an_ijepa_step_is_its_closed_form(predictor):
 
 
 def test_an_ijepa_step_at_vit_s_is_the_published_figure():
-    """21.6 GFLOP count both layers of the predictor at every patch; ours has the first one once."""
+    """The published 21.6 GFLOP apply both layers at every patch; ours applies the first once."""
     found = flops.step(IJepa(predictor="mlp_patch", masks=MASKS), 256) / 256
     saved = 3 * 2 * 195 * 384 * 2048
     assert (found + saved) / GIGA == pytest.approx(21.6, rel=0.01)
@@ -159,7 +159,7 @@ def test_a_lejepa_step_is_its_closed_form_and_the_published_figure():
         InfoNce(encoder=SHALLOW),
     ],
 )
-def test_objectives_on_two_views_cost_two_trained_encoders_and_little_else(objective):
+def test_objectives_on_two_views_cost_little_more_than_two_trained_encoders(objective):
     encoders = 2 * trained(SHALLOW, 196)
     projector = 3 * 2 * 2 * (384 * 2048 + 2048 * 2048 + 2048 * 64)
     found = flops.step(objective, 4) / 4
@@ -174,10 +174,10 @@ def test_masked_lejepa_trains_both_passes():
 
 
 def mae(config, width, depth):
-    """Per picture: the encoder on 49 patches, the decoder's first layer, blocks and last layer."""
+    """Per image: the encoder on 49 patches, the decoder's first layer, blocks and last layer."""
     D, N, K, E = config.width, 196, 49, config.patch_size**2 * config.channels
     ends = 2 * (K + 1) * D * width + 2 * (N - K) * width * E
-    metrics = 2 * (2 * (N - K) * E + D)  # of the variances
+    metrics = 2 * (2 * (N - K) * E + D)  # variances
     return trained(config, K) + 3 * (ends + blocks(width, depth, N + 1)) + metrics
 
 
@@ -188,20 +188,28 @@ def test_a_mae_step_is_its_closed_form():
 
 @pytest.mark.parametrize("width, depth, giga", [(256, 4, 10.8), (512, 8, 38.3)])
 def test_a_mae_step_at_vit_s_is_the_published_figure(width, depth, giga):
-    """These leave out the decoder's first and last layer, and count a gradient of the pictures."""
+    """The published figures omit the decoder's first and last layer, and add an image gradient."""
     not_counted = 3 * 2 * (50 * 384 * width + 147 * width * 768) - patches(ViTConfig(), 49)
     assert (mae(ViTConfig(), width, depth) - not_counted) / GIGA == pytest.approx(giga, abs=0.06)
 
 
-def test_how_it_is_run_does_not_change_model_flops():
+def encoding(objective, batch_size):
+    """FLOPs of `objective.encode` on a batch of whole images."""
+    objective = flops.plain(objective)
+    params, aux = jax.eval_shape(objective.init, jax.random.key(0))
+    image = flops.batch_shapes(objective, batch_size)["image"]
+    return flops.of(objective.encode, params, aux, image)
+
+
+def test_execution_options_do_not_change_model_flops():
     ways = {"remat": True, "scan_layers": True, "attention": "cudnn", "dtype": "bfloat16"}
     other = dataclasses.replace(SHALLOW, **ways)
     one, two = (IJepa(vit=v, predictor="vit", masks=MASKS) for v in (SHALLOW, other))
     assert flops.step(one, 2) == flops.step(two, 2)
-    assert flops.encoding(one, 2) == flops.encoding(two, 2) == 2 * 2 * vit(SHALLOW, 196)
+    assert encoding(one, 2) == encoding(two, 2) == 2 * 2 * vit(SHALLOW, 196)
     one, two = (Mae(vit=v, decoder_depth=2) for v in (SHALLOW, other))
     assert flops.step(one, 2) == flops.step(two, 2)
-    assert flops.encoding(one, 2) == flops.encoding(two, 2) == 2 * vit(SHALLOW, 196)
+    assert encoding(one, 2) == encoding(two, 2) == 2 * vit(SHALLOW, 196)
 
 
 def test_loops_branches_and_devices_count():
@@ -217,8 +225,8 @@ def test_loops_branches_and_devices_count():
         flops.of(lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c @ c, x), x)
 
 
-def test_remat_is_counted_twice_where_it_is_asked_about_itself():
-    """`of` counts what a program does; `step` what the mathematics needs."""
+def test_of_counts_rematerialisation():
+    """`of` counts all executed products, `step` only those of the model."""
     config = dataclasses.replace(SHALLOW, remat=True)
     network = functional(lambda rngs: ViT(config, rngs))
     params = jax.eval_shape(network.init, jax.random.key(0))

@@ -1,3 +1,5 @@
+"""Measured limits of the devices, timing, and the text that reports them."""
+
 import dataclasses
 import json
 import math
@@ -21,13 +23,13 @@ def test_the_device_is_named_and_measured_once():
     assert "1 x cpu: " in found.describe() and "float32" in found.describe()
 
 
-def test_rates_are_work_over_the_least_time(monkeypatch):
+def test_rates_are_work_divided_by_the_shortest_time(monkeypatch):
     monkeypatch.setattr(hardware, "seconds", lambda run, x: 0.5)
     assert hardware.matmul_flops(10, "float32", products=3) == 3 * 2 * 1000 / 0.5
     assert hardware.copy_bytes(4096) == 2 * 4096 / 0.5
 
 
-def test_the_products_are_not_copied_between(monkeypatch):
+def test_the_products_are_not_copied(monkeypatch):
     programs = []
     monkeypatch.setattr(hardware, "seconds", lambda run, x: programs.append((run, x)) or 1.0)
     hardware.matmul_flops(16, "float32", products=3)
@@ -38,7 +40,7 @@ def test_the_products_are_not_copied_between(monkeypatch):
     assert text.count(" dot(") == 3 and " copy(" not in text and " while(" not in text
 
 
-def test_time_is_the_least_of_the_repeats_after_one_call():
+def test_seconds_is_the_shortest_repeat_after_a_warm_up():
     calls, ticks = [], iter([0.0, 5.0, 5.0, 7.0, 7.0, 10.0])
 
     def run(x):
@@ -49,23 +51,23 @@ def test_time_is_the_least_of_the_repeats_after_one_call():
     assert found == 2.0 and len(calls) == 4
 
 
-def test_results_are_awaited():
-    """A call returns before it is done; what is timed is the work."""
+def test_seconds_waits_for_the_results():
+    """A call returns before its computation ends; the time includes the computation."""
     x = jnp.ones((600, 600))
     chain = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: y @ x / 600, x))
     start = time.perf_counter()
     taken = hardware.seconds(chain, x, repeats=1)
-    assert taken > 20 * 2 * 600**3 / 4e12  # 4 TFLOP/s are more than any CPU has
+    assert taken > 20 * 2 * 600**3 / 4e12  # no CPU reaches 4 TFLOP/s
     assert taken < time.perf_counter() - start
 
 
-def test_speeds_are_read_in_one_line():
+def test_speeds_are_formatted_on_one_line():
     speeds = {"images_per_s": 1234.4, "tflops_per_s": 0.0261, "mfu": 0.314}
     assert hardware.shown(speeds) == "1234 images/s, 0.0261 TFLOP/s, 31% of the matmul peak"
     assert hardware.shown({}) == ""
 
 
-def test_full_memory_is_said_and_costs_a_figure_alone(monkeypatch, caplog):
+def test_full_memory_is_reported_and_loses_one_limit(monkeypatch, caplog):
     def full(*arguments):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.")
 
@@ -93,7 +95,7 @@ def test_the_line_of_fast_devices_has_no_powers_of_ten_and_no_nan():
     assert hardware.shown({"tflops_per_s": 2345.6}) == "2346 TFLOP/s"
 
 
-def test_what_is_written_comes_back(tmp_path):
+def test_hardware_survives_a_round_trip_through_json(tmp_path):
     for copies in (3e12, math.nan):
         found = Hardware("H100", "gpu", 8, "bfloat16", 8e14, copies)
         write_json(tmp_path / "x.json", dataclasses.asdict(found))

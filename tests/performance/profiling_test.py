@@ -1,16 +1,16 @@
-"""Traces: the window of steps, and the table of where the time goes."""
+"""Profiler: the window of steps and the table of operations."""
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.performance import compilation, profiling
+from socialjepa_jax.performance import compilation, traces
 from socialjepa_jax.performance.profiling import Profiler, Window
 
 
 @pytest.mark.parametrize("text", ["", "10", "10:10", "20:10", "-1:5", "a:b", "1:2:3", "1.5:3"])
-def test_windows_that_are_none_are_refused(text):
+def test_invalid_windows_are_refused(text):
     with pytest.raises(InputError, match="--profile_steps="):
         Window.parse(text)
 
@@ -25,7 +25,7 @@ def test_a_window_after_the_end_is_refused():
     ("window", "traced"),
     [("10:20", [10, 15]), ("11:12", [10]), ("0:1", [0]), ("38:99", [35]), ("14:16", [10, 15])],
 )
-def test_whole_calls_around_the_window_are_traced(window, traced, tmp_path, monkeypatch):
+def test_the_trace_covers_whole_calls_around_the_window(window, traced, tmp_path, monkeypatch):
     log = []
     monkeypatch.setattr(jax.profiler, "start_trace", lambda folder: log.append("start"))
     monkeypatch.setattr(jax.profiler, "stop_trace", lambda: log.append("stop"))
@@ -39,7 +39,7 @@ def test_whole_calls_around_the_window_are_traced(window, traced, tmp_path, monk
     assert "operation" in (tmp_path / "top.txt").read_text()
 
 
-def test_a_trace_names_what_took_the_time(tmp_path):
+def test_the_table_names_the_slowest_operations(tmp_path):
     def function(x):
         with jax.named_scope("heavy"):
             x = jax.lax.fori_loop(0, 8, lambda _, y: y @ x / 400, x)
@@ -47,13 +47,13 @@ def test_a_trace_names_what_took_the_time(tmp_path):
             return jnp.sum(x)
 
     x = jnp.ones((400, 400))
-    program = compilation.ahead_of_time(jax.jit(function), x)
-    program.call(x).block_until_ready()
-    with Profiler(Window(0, 3), tmp_path, program) as profiler:
+    compiled = compilation.ahead_of_time(jax.jit(function), x)
+    compiled.call(x).block_until_ready()
+    with Profiler(Window(0, 3), tmp_path, compiled) as profiler:
         for step in range(3):
             profiler.before(step, 1)
-            profiler.after(step + 1, program.call(x))
-    found = profiling.operations(tmp_path, program.text())
+            profiler.after(step + 1, compiled.call(x))
+    found = traces.operations(tmp_path, compiled.text())
     assert sum(operation.share for operation in found) == pytest.approx(1)
     heavy = [op for op in found if "heavy" in op.name and "dot_general" in op.name]
     assert sum(op.count for op in heavy) == 3 * 8
@@ -62,7 +62,7 @@ def test_a_trace_names_what_took_the_time(tmp_path):
     assert "heavy" in lines[1] and len(lines) <= 11
 
 
-def test_other_programs_are_not_counted(tmp_path):
+def test_operations_of_other_modules_are_not_counted(tmp_path):
     def step(x):
         return jnp.sort(x)
 
@@ -70,39 +70,20 @@ def test_other_programs_are_not_counted(tmp_path):
         return x @ x
 
     x = jnp.ones((64, 64))
-    program = compilation.ahead_of_time(jax.jit(step), x)
+    compiled = compilation.ahead_of_time(jax.jit(step), x)
     other = compilation.ahead_of_time(jax.jit(evaluation), x)
-    with Profiler(Window(0, 1), tmp_path, program) as profiler:
+    with Profiler(Window(0, 1), tmp_path, compiled) as profiler:
         profiler.before(0, 1)
-        jax.block_until_ready([other.call(x), program.call(x)])
+        jax.block_until_ready([other.call(x), compiled.call(x)])
         profiler.after(1, ())
-    every = {operation.name for operation in profiling.operations(tmp_path)}
-    ours = {operation.name for operation in profiling.operations(tmp_path, program.text())}
+    every = {operation.name for operation in traces.operations(tmp_path)}
+    ours = {operation.name for operation in traces.operations(tmp_path, compiled.text())}
     assert len(every) > 1 and ours and all("sort" in name for name in ours)
 
 
-def test_a_window_that_a_resumed_run_has_behind_it_is_said(caplog):
+def test_a_window_before_the_step_to_resume_at_gives_a_warning(caplog):
     with caplog.at_level("WARNING"):
         Window(10, 20).warn_if_past(19)
         assert not caplog.records
         Window(10, 20).warn_if_past(20)
     assert "--profile_steps=10:20 ends before step 20" in caplog.text
-
-
-def test_an_operation_does_not_count_what_is_inside_it():
-    spans = [(0.0, 100.0, "while"), (10.0, 40.0, "dot"), (20.0, 30.0, "copy"), (50.0, 60.0, "dot"),
-             (100.0, 105.0, "add")]  # fmt: skip
-    own = profiling._own_times(spans)
-    assert own == [("while", 60.0), ("dot", 20.0), ("copy", 10.0), ("dot", 10.0), ("add", 5.0)]
-
-
-def test_sources_are_the_scopes_without_what_all_have():
-    text = (
-        '  %dot.3 = f32[4]{0} dot(%a, %b), metadata={op_name="jit(many)/shard_map/while/body/'
-        'closed_call/jvp(mlp)/dot_general" source_file="x.py"}\n  add.1 = f32[] add(%c, %d)\n'
-    )
-    assert profiling.sources(text) == {"dot.3": "jvp(mlp)/dot_general"}
-
-
-def test_no_trace_is_an_empty_table(tmp_path):
-    assert profiling.operations(tmp_path) == []
