@@ -115,7 +115,7 @@ def backward_share(objective: IJepa, batch: int = 8) -> float:
     params, aux = jax.eval_shape(objective.init, jax.random.key(0))
     forward = flops.of(
         lambda p, a, b, key: objective.loss(p, a, b, key, {}, Reduce()),
-        *(params, aux, flops.pictures(objective, batch), jax.random.key(0)),
+        *(params, aux, flops.batch_shapes(objective, batch), jax.random.key(0)),
     )
     return 1 - forward / flops.step(objective, batch)
 

@@ -181,7 +181,7 @@ def make_step(
         mesh=sharding.make_mesh(1, batch_size, jax.devices()[:1]),
         agent_map=choose_agent_map("auto"),
     )
-    shape = flops.pictures(objective, pictures or 2 * batch_size)["image"].shape
+    shape = flops.batch_shapes(objective, pictures or 2 * batch_size)["image"].shape
     noise = np.random.default_rng(0).integers(0, 256, (1, *shape), np.uint8)
     channels = np.full((1, shape[-1]), 0.5, np.float32)
     images = (noise[:, :batch_size] / np.float32(255) - 0.5) / 0.5 if constant else noise
