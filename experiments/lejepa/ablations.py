@@ -25,7 +25,7 @@ from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers import lejepa as paper
-from socialjepa_jax.report.papers.social_jepa import PaperTable
+from socialjepa_jax.report.papers.table import PaperTable
 from socialjepa_jax.report.tables import Column, Row, Table
 from socialjepa_jax.sigreg import Quadrature
 

@@ -1,15 +1,10 @@
-"""The numbers printed in "LeJEPA" (arXiv:2511.08544), as data: top-1 accuracies in percent."""
+"""Ablations of "LeJEPA" (arXiv:2511.08544), as data: top-1 accuracies in percent."""
 
-from collections.abc import Mapping
+from functools import partial
 
-from socialjepa_jax.report.papers.social_jepa import PaperTable, Value
+from socialjepa_jax.report.papers.table import PaperTable
 
-
-def _table(
-    number: int, title: str, columns: tuple[str, ...], rows: Mapping[str, tuple[Value, ...]]
-) -> PaperTable:
-    return PaperTable("LeJEPA", number, title, columns, rows)
-
+_table = partial(PaperTable, "LeJEPA")
 
 QUADRATURE = _table(
     1,
@@ -26,7 +21,7 @@ QUADRATURE = _table(
 )
 VIEWS = _table(
     1,
-    "(b) number of views against global views",
+    "(b) number of views against number of global views",
     ("1", "2", "4"),
     {
         "4": (53.06, 72.26, None),
@@ -84,13 +79,13 @@ LAMBDA_VIEWS = _table(
         "8": (76.67, 81.58, 83.59, 83.49, 83.76, 84.32, 83.66, 83.07, 82.16, 81.00, 79.25, 77.72),
     },
 )
-"""Empty cells are at the large lambdas of few views."""
+"""Cells are empty at large lambdas with few views."""
 
 SPEARMAN_PLAIN = 0.85
-"""Section 6.2: "about 85 %" between training loss and downstream accuracy."""
+"""Section 6.2: rank correlation of training loss and downstream accuracy, "about 85 %"."""
 
 SPEARMAN_SCALED, BEST_ALPHA = 0.99, 0.4
-"""Section 6.2, equation (8): "nearly 99 %" for train_loss / lambda^alpha at this alpha."""
+"""Section 6.2, equation (8): the same for train_loss / lambda^alpha, "nearly 99 %"."""
 
 DEFAULT_LAMBDA = 0.05
-"""Section 6.1."""
+"""Section 6.1, "a robust default"."""

@@ -1,64 +1,28 @@
-"""The numbers printed in the papers, as data: the only place where they are written down.
+"""Tables 1 to 10 of "Social-JEPA", as data.
 
-Every value is addressed by (table, row, column). Columns that are metrics carry the names that
-`alignment.evaluate` uses, so that a paper's row can stand beside a measured one. Values are copied
-as printed, also where they contradict each other (Table 1 and Table 2 give ImageNet differently).
+Metrics carry the names of `alignment.evaluate`, so that a printed row can stand beside a measured
+one. Values are copied as printed, also where they contradict each other: Tables 1 and 2 give
+different numbers for ImageNet.
 
-The paper's `mse` fits neither reading of its equation (6): on standardised latents the ratio
-MSE / (1 - R2) would be 1 (mean over features) or 384 (sum), and is 0.33 in the rows of Table 1.
-It is therefore kept under its own name and never compared with ours.
+The printed `mse` fits neither reading of equation (6): on standardised latents MSE / (1 - R2) is 1
+(mean over features) or 384 (sum), and lies between 0.32 and 0.63 in Table 1. It cannot be compared
+with the `mse` of `alignment.evaluate`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 
-Value = float | str | None  # None: the paper leaves the cell empty
+from socialjepa_jax.report.papers.table import PaperTable
 
-SMALLNORB = "smallNORB (0° vs 160°)"  # the setting of Tables 7 and 8 that a two-camera run repeats
+SMALLNORB = "smallNORB (0° vs 160°)"  # the row of Tables 7 and 8 for two cameras
 
-
-@dataclass(frozen=True)
-class PaperTable:
-    """One printed table.
-
-    Attributes:
-        paper: Short name of the paper.
-        number: The table's number there.
-        title: What it shows, shortened from its caption.
-        columns: Column identifiers, in the printed order.
-        rows: Row identifier -> one value a column.
-    """
-
-    paper: str
-    number: int
-    title: str
-    columns: tuple[str, ...]
-    rows: Mapping[str, tuple[Value, ...]]
-
-    def row(self, row: str) -> dict[str, Value]:
-        """The named row as column -> value. Raises `KeyError` if there is none."""
-        return dict(zip(self.columns, self.rows[row], strict=True))
-
-    def value(self, row: str, column: str) -> float:
-        """The number in one cell. Raises `KeyError` if it does not exist or is not a number."""
-        value = self.row(row)[column]
-        if not isinstance(value, int | float):
-            raise KeyError(f"{self.paper}, Table {self.number}: {row!r}, {column!r} is {value!r}")
-        return float(value)
-
-
-def _social(
-    number: int, title: str, columns: tuple[str, ...], rows: Mapping[str, tuple[Value, ...]]
-) -> PaperTable:
-    return PaperTable("Social-JEPA", number, title, columns, rows)
-
-
+_table = partial(PaperTable, "Social-JEPA")
 _METRICS = ("mse", "r2", "dsc", "nos@10")
 _METRICS_AND_STD = ("mse", "mse_std", "r2", "r2_std", "dsc", "dsc_std", "nos@10", "nos@10_std")
 _JEPA_NORB = (0.036, 0.8908, 0.872, 0.27)
 
 _TABLES = (
-    _social(
+    _table(
         1,
         "Latent isomorphism across views and data sets, learning paradigms, broken structure",
         _METRICS,
@@ -76,7 +40,7 @@ _TABLES = (
             "Pixel Shuffle (Total Destruction)": (0.241, 0.6158, 0.280, 0.86),
         },
     ),
-    _social(
+    _table(
         2,
         "Metrics across learning paradigms on ImageNet-1k and smallNORB",
         _METRICS,
@@ -95,7 +59,7 @@ _TABLES = (
             "smallNORB / SimCLR": (0.112, 0.6778, 0.641, 0.52),
         },
     ),
-    _social(
+    _table(
         3,
         "Training hyper-parameters",
         ("epochs", "batch_size", "learning_rate", "weight_decay"),
@@ -105,7 +69,7 @@ _TABLES = (
             "ImageNet-1k": (300, 1024, 1.5e-4, 0.05),
         },
     ),
-    _social(
+    _table(
         4,
         "Pair-noise stress test: metrics against the share of mismatched pairs",
         (*_METRICS, "kappa"),
@@ -115,13 +79,13 @@ _TABLES = (
             "0.3": (0.146, 0.692, 0.528, 0.637, 138.42),
         },
     ),
-    _social(
+    _table(
         5,
         "Distribution shift: fit in-domain, evaluate in-domain and shifted",
         _METRICS,
         {"In-domain": (0.036, 0.891, 0.872, 0.270), "Shifted": (0.054, 0.844, 0.813, 0.331)},
     ),
-    _social(
+    _table(
         6,
         "Heterogeneous capacity (marked as an example template in the paper)",
         _METRICS,
@@ -130,7 +94,7 @@ _TABLES = (
             "ViT-S/16 ↔ ViT-L/16": (0.115, 0.742, 0.693, 0.548),
         },
     ),
-    _social(
+    _table(
         7,
         "Seed robustness: mean and standard deviation over at least three runs",
         _METRICS_AND_STD,
@@ -141,7 +105,7 @@ _TABLES = (
             "ImageNet-1k (Aug. views)": (0.041, 0.003, 0.873, 0.005, 0.846, 0.007, 0.310, 0.010),
         },
     ),
-    _social(
+    _table(
         8,
         "Neighbourhood disagreement NOS@k across k",
         ("nos@1", "nos@5", "nos@10", "nos@20", "nos@50"),
@@ -152,7 +116,7 @@ _TABLES = (
             "ImageNet-1k (Aug. views)": (0.151, 0.232, 0.310, 0.386, 0.473),
         },
     ),
-    _social(
+    _table(
         9,
         "Collaboration: migration, mutual teaching, probe sharing",
         ("accuracy_percent", "epochs", "relative_flops", "migration_cost"),
@@ -168,7 +132,7 @@ _TABLES = (
             "Zero-Cost Sharing (Ours)": (51.70, 0, 0.0, "Plug-and-Play"),
         },
     ),
-    _social(
+    _table(
         10,
         "Expanded ImageNet-1k baselines",
         _METRICS,
