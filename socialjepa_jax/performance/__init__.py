@@ -1,1 +1,1 @@
-"""Speed: FLOPs, device limits, compilation, traces and throughput."""
+"""Performance: FLOPs, device limits, compilation, traces and throughput."""

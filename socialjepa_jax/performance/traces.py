@@ -108,10 +108,10 @@ def _short(source: str) -> str:
     return "/".join(part for part in source.split("/") if not noise.match(part))
 
 
-def table(found: list[Operation], rows: int = 10) -> str:
+def table(listed: list[Operation], rows: int = 10) -> str:
     """Formats the first `rows` operations as text."""
     lines = [f"{'share':>6} {'ms':>9} {'runs':>6}  operation"]
     lines += [
-        f"{op.share:6.1%} {1e3 * op.seconds:9.2f} {op.count:6d}  {op.name}" for op in found[:rows]
+        f"{op.share:6.1%} {1e3 * op.seconds:9.2f} {op.count:6d}  {op.name}" for op in listed[:rows]
     ]
     return "\n".join(lines)

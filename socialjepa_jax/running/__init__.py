@@ -1,1 +1,1 @@
-"""The life of a run: launch, workdir, checkpoints, signals, several hosts, monitors, logs."""
+"""Running: launch, workdir, checkpoints, signals, groups of processes, monitors and logs."""

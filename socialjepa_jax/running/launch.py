@@ -52,7 +52,9 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
     except InputError as error:
         _exit(error)
     except Exception as error:  # a config file is code and may raise anything
-        text = str(error).replace("\\n", " ").replace("\\", "")  # absl escapes some messages twice
+        text = (
+            str(error).replace("\\n", " ").replace("\\", "")
+        )  # config_flags escapes some messages twice
         _exit(InputError(f"{type(error).__name__}: {text}"))
 
 
