@@ -1,7 +1,9 @@
 """The pieces of the alignment tool that are not mathematics: pairing, novelty, exports."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import reference
 from safetensors.numpy import load_file
 
 from socialjepa_jax.alignment import fit
@@ -116,8 +118,6 @@ def fields(data):
 
 @pytest.mark.parametrize("back", [None, "inverse"])
 def test_onnx_itself_accepts_and_runs_the_model(tmp_path, back):
-    onnx = pytest.importorskip("onnx")
-    reference = pytest.importorskip("onnx.reference")
     linear_map, x, y = small_map()
     export.to_onnx(linear_map, tmp_path / "map.onnx", back=back)
     model = onnx.load(tmp_path / "map.onnx")
