@@ -77,17 +77,13 @@ class RunData:
 
     def camera(self, agent: int) -> int:
         """Camera of an agent; the agent's number if the config names none."""
-        cameras = _group(self.config, "agents").get("cameras", ())
+        agents = self.config.get("agents")
+        cameras = agents.get("cameras", ()) if isinstance(agents, dict) else ()
         return int(cameras[agent]) if agent < len(cameras) else agent
 
 
 _AGENT = re.compile(r"agent_(\d+)/").match
 _PAIR = re.compile(r"pair_(\d+)_(\d+)/(\w+)/r2$").match
-
-
-def _group(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    group = config.get(name, {})
-    return group if isinstance(group, dict) else {}
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -112,7 +108,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return sorted(lines, key=lambda line: line["step"])
 
 
-def number(value: Any) -> float:
+def _number(value: Any) -> float:
     """Returns a JSON value as a float; NaN for null and text."""
     return float(value) if isinstance(value, int | float) else math.nan
 
@@ -121,14 +117,9 @@ def _scores(path: Path) -> list[Score]:
     rows = _read_json(path).get("rows", ())
     return [
         Score(
-            x=str(row.get("x", "")),
-            y=str(row.get("y", "")),
-            row=str(row.get("row", "")),
-            split=str(row.get("split", "")),
-            method=str(row.get("method", "")),
-            back=str(row.get("back", "")),
+            **{key: str(row.get(key, "")) for key in ("x", "y", "row", "split", "method", "back")},
             seed=row.get("seed", 0),
-            metrics={key: number(value) for key, value in (row.get("metrics") or {}).items()},
+            metrics={key: _number(value) for key, value in (row.get("metrics") or {}).items()},
         )
         for row in rows
     ]
@@ -166,7 +157,7 @@ def read_run(workdir: Path) -> RunData:
 
 def curve(lines: Sequence[Mapping[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns (steps, values) of one metric, without the lines that lack it."""
-    points = [(line["step"], number(line[key])) for line in lines if key in line]
+    points = [(line["step"], _number(line[key])) for line in lines if key in line]
     steps, values = np.array(points, np.float64).reshape(-1, 2).T
     return steps, values
 
@@ -214,9 +205,9 @@ def value(cell: Interval | float | None) -> float:
     return math.nan if cell is None else cell
 
 
-def best_control(run: RunData, split: str, key: str = "r2") -> tuple[str, float] | None:
-    """Returns the control with the highest mean of a metric, and that mean; None without any."""
-    means = {row: value(mean(pick(run, row, split), key)) for row in CONTROLS}
+def best_control(run: RunData, split: str) -> tuple[str, float] | None:
+    """Returns the control with the highest mean R2, and that mean; None without controls."""
+    means = {row: value(mean(pick(run, row, split), "r2")) for row in CONTROLS}
     finite = {row: number for row, number in means.items() if math.isfinite(number)}
     return max(finite.items(), key=lambda item: item[1]) if finite else None
 
