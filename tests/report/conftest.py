@@ -1,4 +1,4 @@
-"""A small run as it lies on disk: 3 agents behind 2 cameras, 300 states, latents of one world."""
+"""Files of a small run: 3 agents behind 2 cameras, 300 states, latents of one world."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ CONTROL_R2 = {
 
 
 def draw(label: int, size: int, tilt: float, light: float, camera: int) -> np.ndarray:
-    """A 32 x 32 picture of a simple shape that depends on all factors: u8[32, 32, 1]."""
+    """An image of a simple shape that depends on all factors: u8[32, 32, 1]."""
     v, u = np.mgrid[-1:1:32j, -1:1:32j]
     turn = tilt + 2.5 * camera
     a, b = np.cos(turn) * u + np.sin(turn) * v, np.cos(turn) * v - np.sin(turn) * u
@@ -44,7 +44,7 @@ def draw(label: int, size: int, tilt: float, light: float, camera: int) -> np.nd
 def make_dataset() -> ViewDataset:
     """5 categories x 5 objects x 4 elevations x 3 lightings."""
     grid = np.stack(np.meshgrid(*map(np.arange, (5, 5, 4, 3)), indexing="ij"), -1).reshape(-1, 4)
-    pictures = [
+    images = [
         [draw(c, i, 0.35 * e + 0.3 * i, 0.4 + 0.3 * g, camera) for c, i, e, g in grid]
         for camera in (0, 1)
     ]
@@ -52,7 +52,7 @@ def make_dataset() -> ViewDataset:
     rng = np.random.default_rng(0)
     return ViewDataset(
         name="shapes",
-        images=np.array(pictures),
+        images=np.array(images),
         state_ids=np.arange(300, dtype=np.int64) * 7,
         instance_ids=instances.astype(np.int32),
         labels=grid[:, 0].astype(np.int32),
@@ -66,7 +66,7 @@ def make_dataset() -> ViewDataset:
 
 
 def make_latents(dataset: ViewDataset) -> np.ndarray:
-    """[A, N, D]: each agent sees the same 12 hidden numbers through its own matrix, with noise."""
+    """Latents [A, N, D]: the same 12 hidden numbers through a matrix per agent, with noise."""
     rng = np.random.default_rng(1)
     parts = [rng.normal(size=(dataset.factors[:, f].max() + 1, 12)) for f in (0, 2, 3)]
     hidden = sum(p[dataset.factors[:, f]] for p, f in zip(parts, (0, 2, 3)))
@@ -76,7 +76,7 @@ def make_latents(dataset: ViewDataset) -> np.ndarray:
 
 
 def make_metrics() -> list[dict]:
-    """Training lines every 50 steps and evaluations every 250, of 1,000 steps."""
+    """Lines of metrics.jsonl: training every 50 of 1,000 steps, evaluations every 250."""
     rng = np.random.default_rng(2)
     lines = []
     for step in range(0, 1001, 50):
@@ -99,7 +99,7 @@ def make_metrics() -> list[dict]:
 
 
 def make_scores() -> list[dict]:
-    """All rows of a run, the trained ones with every back map."""
+    """Rows of alignment.json, the trained ones with every back map."""
     rows = []
 
     def add(x: int, y: int, row: str, split: str, r2: float, back: str = "inverse") -> None:
@@ -134,7 +134,7 @@ def dataset() -> ViewDataset:
 
 @pytest.fixture(scope="session")
 def finished_run(dataset, tmp_path_factory):
-    """A complete workdir, shared: copy it before changing it."""
+    """A complete workdir, shared by all tests: copy it before changing it."""
     workdir = tmp_path_factory.mktemp("run")
     config = {"name": "shapes_ijepa", "agents": {"cameras": CAMERAS, "seeds": [0, 1, 2]},
               "alignment": {"method": "ridge", "ridge": 1.0, "kappa_max": 1e6}}  # fmt: skip
@@ -157,11 +157,11 @@ def finished_run(dataset, tmp_path_factory):
 
 @pytest.fixture
 def workdir(finished_run, tmp_path):
-    """A complete workdir of one's own."""
+    """A copy of the complete workdir that a test may change."""
     return shutil.copytree(finished_run, tmp_path / "run")
 
 
 @pytest.fixture
 def run(finished_run):
-    """The complete run, read."""
+    """The results of the complete run."""
     return data.read_run(finished_run)
