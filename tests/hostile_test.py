@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from experiments.reliability import files
+from experiments.reliability import hostile
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What loads pickles or runs text. A config file is code, and says so; ml_collections runs it.
@@ -41,8 +41,9 @@ def test_the_search_finds_what_it_looks_for():
 
 
 def test_hostile_files_are_refused_and_not_executed(tmp_path):
-    count, wrong, executed = files.try_all(tmp_path / "hostile")
-    assert count >= 60 and wrong == [] and not executed
+    found = hostile.read_all(tmp_path / "hostile")
+    assert found["files"] >= 60 and found["accepted"] == [] and not found["executed"]
+    assert found.passed
 
 
 def test_the_payload_would_run(tmp_path):
@@ -50,5 +51,5 @@ def test_the_payload_would_run(tmp_path):
     import pickle
 
     marker = tmp_path / "executed"
-    pickle.loads(pickle.dumps(files.Payload(str(marker))))
+    pickle.loads(pickle.dumps(hostile.Payload(str(marker))))
     assert marker.exists()

@@ -1,167 +1,191 @@
-"""Checks of streamed data in several processes: the same pictures on the devices, one end for all.
+"""Checks of streamed data in one process: equal batches, broken files, resuming, no leftovers."""
 
-One function a part of a line of the reliability table, as in `reliability_groups`.
-"""
-
-import dataclasses
-import json
+import contextlib
+import os
 import pathlib
+import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 
 import numpy as np
 
-from experiments.reliability import data, groups, runs
-from experiments.reliability.checks import Lab, Seen
-from experiments.reliability.groups import ONE_BY_FOUR, STEPS, TWO_BY_TWO
-from experiments.reliability.runs import Fault, Layout
-from socialjepa_jax.config import Experiment
-
-FOUR_BY_ONE = Layout(4, 1)
-FEW = ((ONE_BY_FOUR, 1), (TWO_BY_TWO, 0), (FOUR_BY_ONE, 0))  # `signalled` has two workers
-ALL = tuple((layout, n) for layout in (ONE_BY_FOUR, TWO_BY_TWO, FOUR_BY_ONE) for n in (0, 1, 2))
+from experiments.reliability import data, runs
+from experiments.reliability.data import STEPS
+from experiments.reliability.fixture import Figures, Fixture, cases, last_line, together
 
 
-def experiment(lab: Lab, workers: int = 0) -> Experiment:
-    """The run of `reliability_groups` on files."""
-    folder = lab.folder / "group_files"
-    if not folder.exists():
-        folder.mkdir()
-        data.write_files(folder)
-    what = data.experiment(folder, workers=workers)
-    run = dataclasses.replace(what.run, steps=STEPS, eval_every=STEPS)
-    return dataclasses.replace(what, agents=groups.THREE, run=run)
+def same_batches(fixture: Fixture) -> Figures:
+    """Reads global batches by 1, 2, 4 processes, with 0, 1, 2 workers, from other first calls."""
+    calls = data.calls(data.experiment(data.write_files(fixture.folder / "same_batches")))
+    expected = data.batch_digests(calls, 0, 1, 0, 20)  # beyond the first epoch
+    ways = [(processes, 0, first) for processes in (1, 2, 4) for first in (0, 7, 13)]
+    ways += [(1, 1, 0), (1, 2, 0), (2, 1, 3), (1, 2, 13)]
+    wrong = [
+        f"{processes} processes, {workers} workers from call {first}"
+        for processes, workers, first in ways
+        if data.batch_digests(calls, first, processes, workers, 20 - first) != expected[first:]
+    ]
+    if len(set(expected)) < len(expected):
+        wrong.append("two calls have the same batch")
+    return cases(len(ways), wrong)
 
 
-def run_one(told: str) -> None:
-    """One process of a run whose processes have workers: the whole of what `start_group` starts."""
-    said = json.loads(told)
-    lab, layout, index = Lab(pathlib.Path(said["lab"])), Layout(**said["layout"]), said["index"]
-    place = layout.place(index, said["port"])
-    what, workdir = experiment(lab, workers=said["workers"]), pathlib.Path(said["workdir"])
-    runs.child(what, workdir, lab.folder / "xla", Fault(**said["fault"]), place, layout)
+def broken_records(fixture: Fixture) -> Figures:
+    """Breaks 1, 5 and 60 percent of the files: a few are listed and replaced, many end the run."""
+    counts = {1: 0, 5: 1, 115: 0}  # workers
+    return together(**{f"{n}_broken": _broken(fixture, n, counts[n]) for n in counts})
 
 
-def start_group(
-    lab: Lab, workdir: pathlib.Path, layout: Layout, workers: int, faults: Mapping[int, Fault]
-) -> list[subprocess.Popen[bytes]]:
-    """Starts all processes of a run; `faults` are of some of them, by index."""
-    experiment(lab)  # before they all look for its files
-    told = {
-        "lab": str(lab.folder), "workdir": str(workdir), "layout": dataclasses.asdict(layout),
-        "workers": workers, "port": runs.free_port(),
-    }  # fmt: skip
-    started = []
-    for index in range(layout.processes):
-        own = {"index": index, "fault": dataclasses.asdict(faults.get(index, Fault()))}
-        started.append(data.start_alone(run_one, json.dumps(told | own)))
+def _broken(fixture: Fixture, count: int, workers: int) -> Figures:
+    folder = data.write_files(fixture.folder / f"broken_{count}")
+    experiment = data.experiment(folder, workers=workers, max_broken=0.1)
+    calls = data.calls(experiment)
+    whole = [calls[number] for number in range(8)]
+    damaged = list(range(0, 192, 192 // count if count < 96 else 1))[:count]
+    data.damage(folder, damaged)
+    equal = all(_others_equal(whole[number], calls[number]) for number in range(8))
+    workdir = fixture.folder / f"broken_{count}_run"
+    code = fixture.children_with_workers.finish(experiment, workdir)
+    lines = (workdir / "broken_files.txt").read_text().splitlines()
+    listed = {line.split(":")[0] for line in lines}
+    right = listed <= {f"{number}.png" for number in damaged}
+    few = count < 20
+    message = "" if few else last_line(workdir)
+    return Figures.of(
+        exit_code=(code, code == (0 if few else 3)),
+        message=(message, few or "files are broken" in message),
+        listed=(len(listed), right and (len(listed) == count or not few)),
+        other_images_equal=(equal, equal),
+    )
+
+
+def _others_equal(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> bool:
+    """True if only the places of broken files changed."""
+    same = before["rows"] == after["rows"]
+    kept = (before["images"][same] == after["images"][same]).all()
+    return bool(kept) and (~same).any() == bool(after["broken"])
+
+
+def same_losses(fixture: Fixture) -> Figures:
+    """Trains on streamed and on resident data."""
+    folder = data.write_files(fixture.folder / "same_losses")
+    found = {}
+    for read in ("resident", "stream"):
+        workdir = fixture.folder / f"same_losses_{read}"
+        experiment = data.experiment(folder, read=read, workers=1)
+        code = fixture.children_with_workers.finish(experiment, workdir)
+        found[read] = (code, runs.losses(workdir), runs.digests(workdir, STEPS))
+    steps, equal = len(found["stream"][1]), found["resident"] == found["stream"]
+    return Figures.of(logged_losses=(steps, steps > 0), equal=(equal, equal))
+
+
+def stream_resumes(fixture: Fixture) -> Figures:
+    """Signals a streamed run half-way and starts it again."""
+    experiment = data.experiment(data.write_files(fixture.folder / "stream_resumes"), workers=0)
+    straight, stopped = (fixture.folder / f"stream_{name}" for name in ("straight", "stopped"))
+    finish = fixture.children_with_workers.finish
+    finish(experiment, straight)
+    fault = runs.Fault(phase="step", after=9)
+    codes = [finish(experiment, stopped, fault), finish(experiment, stopped)]
+    equal = runs.digests(straight, STEPS) == runs.digests(stopped, STEPS)
+    equal &= runs.losses(straight) == runs.losses(stopped)
+    return Figures.of(exit_codes=(codes, codes == [75, 0]), equal_end=(equal, equal))
+
+
+def run_alone(folder: str, workdir: str, cache: str, slow: str) -> None:
+    """Runs on files with two workers, in a process that `stream_leftovers` starts."""
+    experiment = data.experiment(pathlib.Path(folder), workers=2)
+    fault = runs.Fault(slow=float(slow))
+    runs.child(experiment, pathlib.Path(workdir), pathlib.Path(cache), fault)
+
+
+def start_alone(function: Callable[..., None], *arguments: object) -> subprocess.Popen[bytes]:
+    """Calls a function of a module, with texts, in a process that shares nothing with this one.
+
+    Forked ones share their account of segments, and none is removed while one of them lives.
+    """
+    name = function.__name__
+    code = f"import sys; from {function.__module__} import {name}; {name}(*sys.argv[1:])"
+    root = pathlib.Path(__file__).parents[2]
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=root)
+
+
+ENDS = {"end": 0, "kill": -signal.SIGKILL, "signal": 75, "exception": 1}
+"""How a streamed run with workers can end: name -> exit code."""
+
+
+def stream_leftovers(fixture: Fixture) -> Figures:
+    """Ends runs in every way of `ENDS` and counts what is left of them after 3 s."""
+    folder = data.write_files(fixture.folder / "stream_leftovers")
+    return together(**{name: _ended(fixture, folder, name) for name in ENDS})
+
+
+def _ended(fixture: Fixture, folder: pathlib.Path, name: str) -> Figures:
+    workdir, before = fixture.folder / f"stream_{name}", segments()
+    if name == "exception":  # the losses cannot be logged
+        (workdir / "metrics.jsonl").mkdir(parents=True)
+    slow = 0.0 if name == "end" else 0.2
+    child = start_alone(run_alone, folder, workdir, fixture.folder / "xla", slow)
+    number = {"kill": signal.SIGKILL, "signal": signal.SIGTERM}.get(name)
+    started = workers_until(lambda: number and len(runs.losses(workdir)) > 1, [child])
+    if number is not None:
+        child.send_signal(number)
+    code = child.wait(60)
+    left = workers_left(started, 3, before)
+    return Figures.of(exit_code=(code, code == ENDS[name]), **left.named)
+
+
+def workers_until(
+    condition: Callable[[], object], children: Collection[subprocess.Popen[bytes]]
+) -> set[int]:
+    """Waits until a condition holds or a child has ended; returns the processes started by them.
+
+    Raises:
+        TimeoutError: neither happened in four minutes.
+    """
+    started: set[int] = set()
+    deadline = time.monotonic() + 240
+    while all(child.poll() is None for child in children):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the runs neither logged losses nor ended")
+        started |= {pid for child in children for pid in _descendants(child.pid)}
+        if condition():
+            break
+        time.sleep(0.05)
     return started
 
 
-def finish(
-    lab: Lab, workdir: pathlib.Path, layout: Layout, workers: int, faults: Mapping[int, Fault]
-) -> list[int | None]:
-    """Runs all to the end and returns their exit codes."""
-    if not workers:  # forked ones start sooner
-        return lab.children.finish_group(experiment(lab), workdir, layout, faults)
-    started = start_group(lab, workdir, layout, workers, faults)
-    try:
-        return [process.wait(300) for process in started]
-    finally:
-        for process in started:
-            process.kill()
+def workers_left(started: Collection[int], expected: int, segments_before: set[str]) -> Figures:
+    """Finds after 3 s the processes and the new pieces of shared memory that are still there.
 
-
-def equal_batches(what: Experiment, workdir: pathlib.Path) -> int:
-    """How many of a run's calls had their batches as this process reads them alone.
-
-    Of each, all places must have been on a device once, in whatever process.
+    Args:
+        started: ids of the processes that a run has started.
+        expected: fewest of them, without which the check would be empty.
+        segments_before: names of the shared memory before the run.
     """
-    found: dict[int, list[tuple[tuple[slice, ...], str]]] = {}
-    for path in workdir.glob("batches_*.jsonl"):
-        for line in map(json.loads, path.read_text().splitlines()):
-            place = tuple(slice(*part) for part in line["place"])
-            found.setdefault(line["step"], []).append((place, line["digest"]))
-    source, equal = data.calls(what), 0
-    for call in range(what.run.steps // what.run.steps_per_call):
-        expected, held = source[call], np.zeros(source[call]["rows"].shape, int)
-        right = True
-        for place, digest in found.get(call * what.run.steps_per_call, []):
-            held[place] += 1
-            parts = (expected[name][place] for name in ("rows", "images"))
-            right &= digest == runs.batch_digest(*parts)
-        equal += right and bool((held == 1).all())
-    return equal
+    time.sleep(3)
+    alive = [pid for pid in started if os.path.exists(f"/proc/{pid}")]
+    shared = sorted(segments() - segments_before)
+    return Figures.of(
+        started=(len(started), len(started) >= expected),
+        alive=(alive, not alive),
+        shared_memory=(shared, not shared),
+    )
 
 
-def one_way(lab: Lab, layout: Layout, workers: int) -> tuple[bool, float]:
-    """Runs a layout: whether its batches are right, and how far its end is from resident data's."""
-    what, workdir = experiment(lab, workers=workers), _workdir(lab, layout, workers)
-    records = {index: Fault(records=True) for index in range(layout.processes)}
-    if any(finish(lab, workdir, layout, workers, records)):
-        return False, np.inf
-    same = equal_batches(what, workdir) == STEPS // what.run.steps_per_call
-    resident = groups.one_by_four(lab)
-    ours, theirs = runs.losses(workdir), runs.losses(resident)
-    worst = groups.difference(what, resident, workdir)
-    for step, values in ours.items():  # not of every step, since a call does several
-        worst = max(worst, *np.abs(np.subtract(values, theirs[step]) / values))
-    return same and bool(ours), float(worst)
+def segments() -> set[str]:
+    """Names of the pieces of shared memory and of the semaphores on this machine."""
+    folder = pathlib.Path("/dev/shm")
+    return {path.name for pattern in ("psm_*", "sem.mp-*") for path in folder.glob(pattern)}
 
 
-def _workdir(lab: Lab, layout: Layout, workers: int) -> pathlib.Path:
-    return lab.folder / f"stream_{layout.processes}_by_{layout.devices}_{workers}"
-
-
-def ways(lab: Lab, chosen: tuple[tuple[Layout, int], ...]) -> Seen:
-    """Some layouts with some numbers of workers, one after the other."""
-    found = [one_way(lab, *way) for way in chosen]
-    same, worst = sum(right for right, _ in found), max(far for _, far in found)
-    seen = f"batches of {same} of {len(chosen)} ways equal, losses and end to {worst:.1e}"
-    return seen, same == len(chosen) and worst <= 1e-5
-
-
-def signalled(lab: Lab) -> Seen:
-    """A signal to one of two processes with workers: both stop, and both go on."""
-    what, workdir = experiment(lab), lab.folder / "stream_group_signal"
-    signals = Fault(phase="step", after=1, slow=0.3, records=True)
-    faults = {0: Fault(records=True), 1: signals}
-    first = finish(lab, workdir, TWO_BY_TWO, 2, faults)
-    stopped_at = runs.saved(workdir)[-1:] or [STEPS]
-    faults[1] = faults[0]
-    second = finish(lab, workdir, TWO_BY_TWO, 2, faults)
-    equal = equal_batches(what, workdir)  # before and after the signal, each once
-    worst = groups.difference(what, _workdir(lab, TWO_BY_TWO, 0), workdir)
-    seen = f"signal: exit {first} at {stopped_at}, then {second}, "
-    seen += f"{equal} calls equal, difference {worst:g}"
-    right = stopped_at[0] < STEPS and equal == STEPS // what.run.steps_per_call
-    return seen, (first, second, right, worst) == ([75, 75], [0, 0], True, 0.0)
-
-
-def killed(lab: Lab) -> Seen:
-    """One of two processes with workers is killed: nothing is left, and one alone goes on."""
-    what, workdir = experiment(lab), lab.folder / "stream_group_kill"
-    before, slow = data.segments(), Fault(slow=0.3)
-    pair = start_group(lab, workdir, TWO_BY_TWO, 2, {0: slow, 1: slow})
-    workers: set[int] = set()
-    while pair[1].poll() is None and len(runs.losses(workdir)) < 2:
-        workers |= {pid for process in pair for pid in data.descendants(process.pid)}
-        time.sleep(0.05)
-    pair[1].kill()
-    start = time.monotonic()
-    codes = [process.wait(60) for process in pair]
-    seconds = time.monotonic() - start
-    alive, left = data.alive_after(3, workers), data.segments() - before
-    rest = lab.children.finish_group(what, workdir, ONE_BY_FOUR)
-    worst = groups.difference(what, groups.one_by_four(lab), workdir)
-    seen = f"kill: exit {codes} after {seconds:.1f} s, {alive} of {len(workers)} workers alive, "
-    seen += f"{len(left)} segments left, then {rest}, difference {worst:.1e}"
-    gone = not alive and not left and len(workers) >= 8
-    return seen, all(codes) and seconds <= 15 and gone and rest == [0] and worst <= 1e-5
-
-
-def stream_groups(lab: Lab, every: bool = False) -> Seen:
-    """All of these, one after the other, in `every` way or some."""
-    found = [ways(lab, ALL if every else FEW), signalled(lab), killed(lab)]
-    return "; ".join(seen for seen, _ in found), all(passed for _, passed in found)
+def _descendants(pid: int) -> set[int]:
+    """Processes that a process has started, and the processes started by them."""
+    found: set[int] = set()
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children = {int(child) for child in path.read_text().split()}
+            found |= children.union(*map(_descendants, children))
+    return found

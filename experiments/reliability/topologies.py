@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from experiments.reliability import groups, runs
-from experiments.reliability.checks import Lab, Seen
+from experiments.reliability import hosts, runs
+from experiments.reliability.fixture import Figures, Fixture
 from experiments.reliability.runs import Layout
 from socialjepa_jax.config import Experiment
 
@@ -11,36 +11,41 @@ STEPS = 50
 LAYOUTS = tuple(Layout(*shape) for shape in ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (4, 1)))
 
 
-def topologies(lab: Lab) -> Seen:
-    """50 steps in six layouts: with exact sums one hash, otherwise the same but for rounding."""
-    exact = {finished(lab, layout, exact_shards=4) for layout in LAYOUTS}
-    usual = {finished(lab, layout, exact_shards=0) for layout in LAYOUTS}
-    first = lab.folder / name(LAYOUTS[0], 0)
+def topologies(fixture: Fixture) -> Figures:
+    """Runs 50 steps in six layouts: exact sums give one hash, usual sums differ by rounding."""
+    exact = {finished(fixture, layout, exact_shards=4) for layout in LAYOUTS}
+    usual = {finished(fixture, layout, exact_shards=0) for layout in LAYOUTS}
+    first = fixture.folder / name(LAYOUTS[0], 0)
     worst = max(
-        groups.difference(experiment(lab, 0), first, lab.folder / name(layout, 0))
+        hosts.difference(experiment(fixture, 0), first, fixture.folder / name(layout, 0))
         for layout in LAYOUTS[1:]
     )
-    seen = f"exact: {len(exact)} hash, otherwise {len(usual)} within {worst:.1e}"
-    return f"{len(LAYOUTS)} layouts, {seen}", len(exact) == 1 and worst <= 1e-5
+    return Figures.of(
+        layouts=(len(LAYOUTS), True),
+        hashes_of_exact_sums=(len(exact), len(exact) == 1),
+        hashes_of_usual_sums=(len(usual), True),
+        difference=(worst, worst <= hosts.LIMIT),
+    )
 
 
-def experiment(lab: Lab, exact_shards: int) -> Experiment:
-    """Three agents, so that each one's batch is spread over all devices."""
-    small = groups.small(lab)
+def experiment(fixture: Fixture, exact_shards: int) -> Experiment:
+    """Returns the run of `hosts`, longer; each of its three agents is spread over all devices."""
+    small = hosts.experiment(fixture)
     times = {"steps": STEPS, "eval_every": STEPS, "save_every": STEPS}
     run = dataclasses.replace(small.run, exact_shards=exact_shards, **times)
     return dataclasses.replace(small, run=run)
 
 
 def name(layout: Layout, exact_shards: int) -> str:
-    """Of the run's folder."""
+    """Returns the name of the run's folder."""
     return f"topology_{exact_shards}_{layout.processes}_by_{layout.devices}"
 
 
-def finished(lab: Lab, layout: Layout, exact_shards: int) -> tuple[tuple[str, str], ...]:
-    """Runs to the end; the digests of all that it is then."""
-    workdir = lab.folder / name(layout, exact_shards)
-    codes = lab.children.finish_group(experiment(lab, exact_shards), workdir, layout)
+def finished(fixture: Fixture, layout: Layout, exact_shards: int) -> tuple[tuple[str, str], ...]:
+    """Runs to the end and returns the digests of the last state."""
+    workdir = fixture.folder / name(layout, exact_shards)
+    run = experiment(fixture, exact_shards)
+    codes = fixture.children.finish_group(run, workdir, layout)
     if any(codes):
         raise RuntimeError(f"{workdir.name}: exit {codes}")
     return tuple(sorted(runs.digests(workdir, STEPS).items()))
