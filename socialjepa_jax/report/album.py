@@ -10,7 +10,7 @@ _MAX_BYTES, _MIN_DPI = 700_000, 40  # a page of a dozen figures stays below 3 MB
 
 
 class Album:
-    """Writes `<page>_<name>.png` for every figure of a page, at a size that suits a page.
+    """Writes `<page>_<name>.png` for every figure of a page, coarser if the file would be large.
 
     Args:
         page: Path of the HTML file that will show the figures.

@@ -86,5 +86,5 @@ LOOKS: dict[str, Look] = {
 
 
 def look(name: str) -> Look:
-    """Returns the look of a row of `alignment.json`; grey and dotted for an unknown name."""
+    """Returns the look of a row of `alignment.json`; grey and dashed for an unknown name."""
     return LOOKS.get(name, Look(name.replace("_", " "), "#666666", (0, (2, 1))))

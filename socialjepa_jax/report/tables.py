@@ -30,7 +30,7 @@ Cell = float | int | str | Interval | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column of a table.
 
     Attributes:
         key: Key of its cells in `Row.cells`.
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row.
+    """A row of a table.
 
     Attributes:
         label: Heading.
