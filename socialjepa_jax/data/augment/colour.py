@@ -1,7 +1,9 @@
-"""Random changes of colour and sharpness, one picture at a time, values in [0, 1].
+"""Random changes of colour and sharpness of one image with values in [0, 1].
 
-The recipe of SimCLR (Chen et al., 2020) with the parameters of Social-JEPA A.3. H height, W width,
-C channels (1 or 3; on grey pictures saturation, hue and grey do nothing).
+The recipe is SimCLR's (Chen et al., 2020) with the parameters of Social-JEPA A.3, in Pillow's
+definitions, which torchvision uses; dm_pix has TensorFlow's (brightness is added, contrast is per
+channel, blur pads with zeros). Shape letters: H height, W width, C channels (1 or 3; saturation,
+hue and grey leave grey images unchanged).
 """
 
 import dataclasses
@@ -17,15 +19,16 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601
 
 @dataclasses.dataclass(frozen=True)
 class Colour:
-    """Strengths and probabilities, applied in this order. The default does nothing.
+    """Strengths and probabilities, applied in the order of the fields. The default is the identity.
 
     Attributes:
-        jitter: brightness, contrast, saturation: the factor is uniform in [1 - j, 1 + j]; hue: the
-            shift is uniform in [-j, j] turns. In this order (torchvision shuffles it).
-        grey: probability of losing the colours.
-        blur: probability of a Gaussian blur; the pictures' edges are not padded.
-        blur_sigma: range of its standard deviation, pixels.
-        solarize: probability of inverting values from 0.5 up.
+        jitter: strengths j of brightness, contrast and saturation, whose factors are uniform in
+            [1 - j, 1 + j], and of hue, whose shift is uniform in [-j, j] turns. They are applied in
+            this order (torchvision shuffles it).
+        grey: probability of removing the colours.
+        blur: probability of a Gaussian blur; edges are not padded.
+        blur_sigma: range of the blur's standard deviation in pixels.
+        solarize: probability of inverting values of at least 0.5.
     """
 
     jitter: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -46,7 +49,7 @@ class Colour:
 
 
 def augment_colour(image_HWC: jax.Array, key: jax.Array, config: Colour) -> jax.Array:
-    """Applies the recipe to one f32 picture in [0, 1]; what is off costs nothing."""
+    """Applies the recipe to one f32 image in [0, 1]; operations that are off are not traced."""
     keys = jax.random.split(key, 8)
     for change, strength, subkey in zip((brightness, contrast, saturation), config.jitter, keys):
         if strength:
@@ -71,17 +74,17 @@ def _maybe(
 
 
 def brightness(image_HWC: jax.Array, factor: jax.Array) -> jax.Array:
-    """Blends with black; factor 1 is the identity."""
+    """Blends the image with black; factor 1 is the identity."""
     return jnp.clip(image_HWC * factor, 0, 1)
 
 
 def contrast(image_HWC: jax.Array, factor: jax.Array) -> jax.Array:
-    """Blends with the picture's mean luma."""
+    """Blends the image with its mean luma; factor 1 is the identity."""
     return _blend(luma(image_HWC).mean(), image_HWC, factor)
 
 
 def saturation(image_HWC: jax.Array, factor: jax.Array) -> jax.Array:
-    """Blends with the picture's own luma."""
+    """Blends the image with its luma; factor 1 is the identity."""
     return _blend(luma(image_HWC), image_HWC, factor)
 
 
@@ -90,7 +93,7 @@ def _blend(base: jax.Array, image_HWC: jax.Array, factor: jax.Array) -> jax.Arra
 
 
 def luma(image_HWC: jax.Array) -> jax.Array:
-    """The picture without its colours, as many channels as before."""
+    """Returns the image without its colours, in as many channels."""
     if image_HWC.shape[-1] == 1:
         return image_HWC
     weights = jnp.array(_LUMA, image_HWC.dtype)
@@ -99,7 +102,7 @@ def luma(image_HWC: jax.Array) -> jax.Array:
 
 
 def hue(image_HW3: jax.Array, turn: jax.Array) -> jax.Array:
-    """Turns the hue of HSV by `turn` (1 is the full circle), value and saturation kept."""
+    """Turns the hue of HSV by `turn` (1 is the full circle); value and saturation stay."""
     high, low = image_HW3.max(axis=-1), image_HW3.min(axis=-1)
     chroma = high - low
     red, green, blue = jnp.moveaxis(image_HW3, -1, 0)
@@ -109,7 +112,7 @@ def hue(image_HW3: jax.Array, turn: jax.Array) -> jax.Array:
         (green - blue) / divisor,
         jnp.where(high == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
     )
-    # Smith (1978) in closed form: channel n falls by chroma outside of its third of the circle.
+    # Smith (1978) in closed form: a channel falls by chroma outside its third of the circle.
     offsets = jnp.array([5.0, 3.0, 1.0])
     k = (offsets[None, None] + (sextant + 6 * turn)[..., None]) % 6
     fall = jnp.clip(jnp.minimum(k, 4 - k), 0, 1)
@@ -117,9 +120,11 @@ def hue(image_HW3: jax.Array, turn: jax.Array) -> jax.Array:
 
 
 def blur(image_HWC: jax.Array, sigma: jax.Array) -> jax.Array:
-    """Gaussian blur; at the edges the weights of the pixels that exist are scaled to sum 1."""
+    """Gaussian blur; at the edges the weights of the existing pixels are scaled to sum 1."""
     height, width, _ = image_HWC.shape
-    return separable(image_HWC, _gaussian(height, sigma), _gaussian(width, sigma))
+    precision = jax.lax.Precision.HIGHEST
+    image_HWC = jnp.einsum("ih,hwc->iwc", _gaussian(height, sigma), image_HWC, precision=precision)
+    return jnp.einsum("jw,iwc->ijc", _gaussian(width, sigma), image_HWC, precision=precision)
 
 
 def _gaussian(size: int, sigma: jax.Array) -> jax.Array:
@@ -128,17 +133,10 @@ def _gaussian(size: int, sigma: jax.Array) -> jax.Array:
 
 
 def solarize(image_HWC: jax.Array) -> jax.Array:
-    """Inverts values from 0.5 up."""
+    """Inverts values of at least 0.5."""
     return jnp.where(image_HWC < 0.5, image_HWC, 1 - image_HWC)
 
 
-def separable(image_HWC: jax.Array, rows_IH: jax.Array, columns_JW: jax.Array) -> jax.Array:
-    """Applies a linear map to the rows and one to the columns: f32[I, J, C]."""
-    precision = jax.lax.Precision.HIGHEST
-    image_IWC = jnp.einsum("ih,hwc->iwc", rows_IH, image_HWC, precision=precision)
-    return jnp.einsum("jw,iwc->ijc", columns_JW, image_IWC, precision=precision)
-
-
 def normalize(images: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
-    """(images - mean) / std over the last axis of f32[B, H, W, C]."""
+    """Returns (images - mean) / std over the last axis of f32[B, H, W, C]."""
     return (images - mean[None, None, None]) / std[None, None, None]

@@ -1,7 +1,6 @@
-"""Augmentations of batches on device, each sample under its own key (Social-JEPA A.3).
+"""Random crops and flips of batches on the device, each image under its own key.
 
-Geometry is linear and separable, so a crop with its antialiased resize is two small matrix
-products an image. B batch, H height, W width, C channels.
+The recipes are those of Social-JEPA A.3. Shape letters: B batch, H height, W width, C channels.
 """
 
 import dataclasses
@@ -13,20 +12,20 @@ import jax.numpy as jnp
 from socialjepa_jax.data.augment import colour
 from socialjepa_jax.errors import InputError
 
-SCOPE = "augment"  # names its operations in programs and traces
-_ATTEMPTS = 10  # at a box that fits, as torchvision's RandomResizedCrop
+SCOPE = "augment"  # named scope of its operations in compiled programs and traces
+_ATTEMPTS = 10  # at drawing a box that fits, as in torchvision's RandomResizedCrop
 
 
 @dataclasses.dataclass(frozen=True)
 class Augment:
-    """What is done to a picture, in this order. The default does nothing.
+    """Augmentation of an image, applied in the order of the fields. The default is the identity.
 
     Attributes:
-        crop_scale: range of a random box's share of the area; (1, 1) switches cropping off. The
-            box is resized to the whole picture's size, or to the one asked for.
-        crop_ratio: range of the box's width over height, drawn log-uniformly.
+        crop_scale: range of the random crop's share of the area; (1, 1) switches cropping off. The
+            crop is resized to the output size.
+        crop_ratio: range of the crop's width over height, drawn log-uniformly.
         flip: mirror left and right with probability 1/2.
-        colours: what is done to the colours.
+        colours: augmentation of the colours.
     """
 
     crop_scale: tuple[float, float] = (1.0, 1.0)
@@ -56,16 +55,17 @@ def augment(
     config: Augment,
     size: tuple[int, int] | None = None,
 ) -> jax.Array:
-    """Augments each picture under its own key.
+    """Augments each image under its own key.
 
     Args:
-        images_BHWC: f32. Crop and flip take any values; colours need [0, 1], so normalise after.
-        keys_B: typed keys, one a picture.
+        images_BHWC: f32. Crop and flip accept any values; colours need values in [0, 1], so
+            normalise afterwards.
+        keys_B: typed keys, one per image.
         config: static.
-        size: (height, width) of the results; None: those of the pictures.
+        size: (height, width) of the output; None: those of the input.
 
     Returns:
-        f32[B, *size, C]; the very input where everything is off.
+        f32[B, *size, C], the input bit for bit if everything is off.
     """
     _, height, width, _ = images_BHWC.shape
     shape = (height, width) if size is None else size
@@ -96,22 +96,22 @@ def random_box(
     scale: tuple[float, float],
     ratio: tuple[float, float],
 ) -> jax.Array:
-    """Draws area and aspect ratio until the box fits, at most ten times, then a place for it.
+    """Draws area and aspect ratio until the box fits, at most ten times, then its position.
 
-    As torchvision's RandomResizedCrop, but for whole-pixel rounding: boxes are real-valued. Where
-    no draw fits, it is the largest central box of an allowed ratio.
+    The distribution is that of torchvision's RandomResizedCrop without its rounding to whole
+    pixels. If no draw fits, the box is the largest central one of an allowed ratio.
 
     Args:
         key: typed key.
-        size: (height, width) of the picture.
-        scale: range of the area, as a share of the picture's.
+        size: (height, width) of the image.
+        scale: range of the area, as a share of the image's area.
         ratio: range of width / height.
 
     Returns:
         f32[4]: top, left, height, width in pixels.
     """
     height, width = size
-    area_key, ratio_key, place_key = jax.random.split(key, 3)
+    area_key, ratio_key, position_key = jax.random.split(key, 3)
     areas = jax.random.uniform(area_key, (_ATTEMPTS,), minval=scale[0], maxval=scale[1])
     areas = areas * (height * width)
     low, high = jnp.log(jnp.array(ratio, jnp.float32))
@@ -119,35 +119,28 @@ def random_box(
     shapes = jnp.stack([jnp.sqrt(areas / ratios), jnp.sqrt(areas * ratios)], axis=1)
     limits = jnp.array(size, jnp.float32)
     fits = (shapes <= limits[None]).all(axis=1)
-    central = jnp.clip(width / height, *ratio)  # ratio of the box when nothing fits
+    central = jnp.clip(width / height, *ratio)  # the ratio if no draw fits
     largest = jnp.minimum(limits, jnp.stack([width / central, height * central]))
     shape = jnp.where(fits.any(), shapes[jnp.argmax(fits)], largest)
-    place = jnp.where(fits.any(), jax.random.uniform(place_key, (2,)), 0.5)
-    return jnp.concatenate([place * (limits - shape), shape])
+    position = jnp.where(fits.any(), jax.random.uniform(position_key, (2,)), 0.5)
+    return jnp.concatenate([position * (limits - shape), shape])
 
 
 def resized_crop(image_HWC: jax.Array, box: jax.Array, size: tuple[int, int]) -> jax.Array:
-    """Resizes a box of the picture, bilinear, antialiased where it shrinks.
+    """Resizes a box of the image, bilinear, antialiased where it shrinks.
 
     Args:
         image_HWC: f32.
         box: f32[4]: top, left, height, width in pixels; may be traced.
-        size: (height, width) of the result.
+        size: (height, width) of the output.
 
     Returns:
-        f32[*size, C]. As in Pillow's `resize(size, BILINEAR, box=...)`, pixels beside the box
-        count where the filter reaches over its edge.
+        f32[*size, C]. As in Pillow's `resize(size, BILINEAR, box=...)`, pixels outside the box
+        contribute where the filter extends beyond its edge.
     """
-    height, width, _ = image_HWC.shape
-    rows = triangle_weights(box[0], box[2], height, size[0])
-    columns = triangle_weights(box[1], box[3], width, size[1])
-    return colour.separable(image_HWC, rows, columns)
-
-
-def triangle_weights(start: jax.Array, length: jax.Array, old: int, new: int) -> jax.Array:
-    """Resampling of [start, start + length) to `new` pixels: f32[new, old], rows sum to 1."""
-    scale = length / new
-    centers = start + (jnp.arange(new) + 0.5) * scale
-    distances = (jnp.arange(old) + 0.5)[None] - centers[:, None]
-    weights = jnp.maximum(1 - jnp.abs(distances) / jnp.maximum(scale, 1), 0)
-    return weights / weights.sum(axis=1, keepdims=True)
+    scale = jnp.array(size, jnp.float32) / box[2:]
+    shape = (*size, image_HWC.shape[-1])
+    return jax.image.scale_and_translate(
+        image_HWC, shape, (0, 1), scale, -box[:2] * scale, "linear",
+        precision=jax.lax.Precision.HIGHEST,
+    )  # fmt: skip

@@ -1,45 +1,41 @@
-"""Multi-crop views of a batch, made on device inside the step (Caron et al., 2020).
+"""Multi-crop views of a batch (Caron et al., 2020), made on the device inside the step.
 
-A sample's views depend on (key, sample index) alone, whatever batch or device it is in.
-
-Shape key: B batch, V views, H height, W width, C channels.
+An image's views depend on its pixels, its index and the key, not on its batch or device. Shape
+letters: B batch, H height, W width, C channels.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.data.augment import Augment, augment
-from socialjepa_jax.data.augment.colour import Colour, normalize
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.data.augment.geometry import VIEW_A, VIEW_B, Augment, augment
 from socialjepa_jax.errors import InputError, check_in_range, check_non_negative, check_positive
-
-_COLOURS = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2)
-_COLOURS_B = Colour(jitter=(0.4, 0.4, 0.4, 0.1), grey=0.2, blur=0.5, solarize=0.2)
 
 
 @dataclass(frozen=True)
 class MultiCrop:
-    """How many views there are, and what is done to a picture to make one.
+    """Numbers and augmentations of the views of an image.
 
-    The run's own augmentation comes before; leave it off where the views are all there is to be.
+    The run's own augmentation is applied first; switch it off to have the views alone.
 
     Attributes:
-        global_views: large crops, of the picture's own size.
-        local_views: small crops.
-        local_size: height and width of a small crop, pixels.
-        view_a: makes the first half of the global views; colours as in Social-JEPA A.3.
-        view_b: makes the other half.
-        local: makes the local views.
+        global_views: number of large crops, of the image's size.
+        local_views: number of small crops.
+        local_size: height and width of a small crop in pixels.
+        view_a: augmentation of the first half of the global views; colours of Social-JEPA A.3.
+        view_b: augmentation of the second half.
+        local: augmentation of the local views.
     """
 
     global_views: int = 2
     local_views: int = 6
     local_size: int = 96
-    view_a: Augment = Augment(crop_scale=(0.3, 1.0), flip=True, colours=_COLOURS)
-    view_b: Augment = Augment(crop_scale=(0.3, 1.0), flip=True, colours=_COLOURS_B)
-    local: Augment = Augment(crop_scale=(0.05, 0.3), flip=True, colours=_COLOURS)
+    view_a: Augment = replace(VIEW_A, crop_scale=(0.3, 1.0))
+    view_b: Augment = replace(VIEW_B, crop_scale=(0.3, 1.0))
+    local: Augment = replace(VIEW_A, crop_scale=(0.05, 0.3))
 
     def __post_init__(self) -> None:
         check_positive(global_views=self.global_views, local_size=self.local_size)
@@ -47,7 +43,7 @@ class MultiCrop:
         check_in_range(2, float("inf"), views=self.global_views + self.local_views)
 
     def require_pair(self) -> None:
-        """Raises `InputError` unless there are two global views and nothing else."""
+        """Raises `InputError` unless there are exactly two global views and no local ones."""
         if (self.global_views, self.local_views) != (2, 0):
             raise InputError(
                 f"views: global_views={self.global_views}, local_views={self.local_views} must be "
@@ -55,28 +51,29 @@ class MultiCrop:
             )
 
     def __call__(self, batch: Mapping[str, jax.Array], key: jax.Array) -> tuple[jax.Array, ...]:
-        """The views of a batch, an array for each size.
+        """Makes the views of a batch, one array per size.
 
         Args:
-            batch: 'image', 'index', and the 'mean' and 'std' that images were normalised with.
-            key: the same for all samples and shards.
+            batch: 'image' f32[B, H, W, C] and 'index' i32[B]; 'mean' and 'std' f32[C], with which
+                the images were normalised.
+            key: typed key, the same for all samples and shards.
 
         Returns:
-            f32[B, global_views, H, W, C] and, where there are local views,
+            f32[B, global_views, H, W, C] and, if there are local views,
             f32[B, local_views, local_size, local_size, C], normalised like the images.
         """
         mean_C, std_C = batch["mean"], batch["std"]
-        pictures = batch["image"] * std_C[None, None, None] + mean_C[None, None, None]
-        pictures = jnp.clip(pictures, 0.0, 1.0)  # what rounding put outside
+        images_BHWC = batch["image"] * std_C[None, None, None] + mean_C[None, None, None]
+        images_BHWC = jnp.clip(images_BHWC, 0.0, 1.0)  # rounding may leave the unit interval
         keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, batch["index"])
 
         def crops(first: int, count: int, config: Augment, size: int | None) -> jax.Array:
-            """The views with numbers first ... first + count - 1: f32[B, count, H, W, C]."""
+            """Makes the views first ... first + count - 1: f32[B, count, H, W, C]."""
 
             def crop(number: jax.Array) -> jax.Array:
                 view_keys_B = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys_B, number)
                 shape = None if size is None else (size, size)
-                return normalize(augment(pictures, view_keys_B, config, shape), mean_C, std_C)
+                return normalize(augment(images_BHWC, view_keys_B, config, shape), mean_C, std_C)
 
             return jax.vmap(crop, out_axes=1)(jnp.arange(first, first + count))
 

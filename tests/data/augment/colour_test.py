@@ -13,7 +13,7 @@ from socialjepa_jax.data.augment import colour
 from socialjepa_jax.errors import InputError
 
 
-def _picture(channels: int = 3) -> np.ndarray:
+def _image(channels: int = 3) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (16, 20, channels), np.uint8)
 
 
@@ -31,27 +31,27 @@ def _as_uint8(image: jax.Array) -> np.ndarray:
     ],
 )
 def test_enhancements_are_pillows_to_its_rounding(ours, theirs, factor):
-    picture = _picture()
-    expected = np.asarray(theirs(Image.fromarray(picture)).enhance(factor)).astype(float)
-    changed = ours(jnp.asarray(picture / 255, jnp.float32), factor)
+    pixels = _image()
+    expected = np.asarray(theirs(Image.fromarray(pixels)).enhance(factor)).astype(float)
+    changed = ours(jnp.asarray(pixels / 255, jnp.float32), factor)
     # Pillow rounds the luma to 8 bits, then truncates the blend.
     assert np.abs(_as_uint8(changed) - expected).max() <= 1
 
 
 def test_luma_and_solarize_are_pillows():
-    picture = _picture()
-    image = jnp.asarray(picture / 255, jnp.float32)
-    grey = np.asarray(Image.fromarray(picture).convert("L")).astype(float)
+    pixels = _image()
+    image = jnp.asarray(pixels / 255, jnp.float32)
+    grey = np.asarray(Image.fromarray(pixels).convert("L")).astype(float)
     assert np.abs(_as_uint8(colour.luma(image)) - grey[..., None]).max() <= 1
-    inverted = np.asarray(ImageOps.solarize(Image.fromarray(picture), 128))
+    inverted = np.asarray(ImageOps.solarize(Image.fromarray(pixels), 128))
     np.testing.assert_array_equal(_as_uint8(colour.solarize(image)), inverted)
 
 
 @pytest.mark.parametrize("turn", [-0.5, -0.1, 0.0, 0.05, 0.5])
 def test_hue_turns_hsv(turn):
-    picture = _picture()
-    picture[0, :4] = [[0, 0, 0], [255, 255, 255], [9, 9, 9], [255, 0, 0]]
-    image = picture / 255
+    pixels = _image()
+    pixels[0, :4] = [[0, 0, 0], [255, 255, 255], [9, 9, 9], [255, 0, 0]]
+    image = pixels / 255
     expected = np.empty_like(image)
     for index in np.ndindex(image.shape[:2]):
         hue, saturation, value = colorsys.rgb_to_hsv(*image[index])
@@ -69,22 +69,22 @@ def test_blur_is_a_gaussian_filter():
     np.testing.assert_allclose(flat, 0.3, atol=1e-6)
 
 
-def test_grey_pictures_keep_saturation_and_hue():
-    image = jnp.asarray(_picture(1) / 255, jnp.float32)
+def test_grey_images_keep_saturation_and_hue():
+    image = jnp.asarray(_image(1) / 255, jnp.float32)
     config = colour.Colour(jitter=(0.0, 0.0, 1.0, 0.5), grey=1.0)
     changed = colour.augment_colour(image, jax.random.key(0), config)
     np.testing.assert_allclose(changed, image, atol=1e-6)
 
 
 def test_off_is_the_identity_bit_for_bit():
-    image = jnp.asarray(_picture() / 255, jnp.float32)
+    image = jnp.asarray(_image() / 255, jnp.float32)
     changed = colour.augment_colour(image, jax.random.key(0), colour.Colour())
     np.testing.assert_array_equal(changed, image)
 
 
 @pytest.mark.parametrize("name, probability", [("grey", 0.2), ("blur", 0.5), ("solarize", 0.2)])
 def test_probabilities(name, probability):
-    image = jnp.asarray(_picture()[:4, :4] / 255, jnp.float32)
+    image = jnp.asarray(_image()[:4, :4] / 255, jnp.float32)
     config = colour.Colour(**{name: probability}, blur_sigma=(1.0, 2.0))
     keys = jax.random.split(jax.random.key(0), 2000)
     images = jax.jit(jax.vmap(lambda key: colour.augment_colour(image, key, config)))(keys)
@@ -93,7 +93,7 @@ def test_probabilities(name, probability):
 
 
 def test_values_stay_in_the_unit_interval():
-    images = jnp.asarray(_picture() / 255, jnp.float32)
+    images = jnp.asarray(_image() / 255, jnp.float32)
     config = colour.Colour((0.4, 0.4, 0.4, 0.1), grey=0.2, blur=0.5, solarize=0.2)
     keys = jax.random.split(jax.random.key(0), 64)
     changed = jax.jit(jax.vmap(lambda key: colour.augment_colour(images, key, config)))(keys)

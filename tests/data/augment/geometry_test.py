@@ -49,7 +49,7 @@ def test_everything_off_is_the_identity_bit_for_bit():
     np.testing.assert_array_equal(augment_batch(images, keys, Augment()), images)
 
 
-def test_flip_mirrors_about_half_of_the_pictures():
+def test_flip_mirrors_about_half_of_the_images():
     images = _images(512, 2, 3, 1)
     keys = jax.random.split(jax.random.key(0), 512)
     flipped = np.asarray(augment_batch(images, keys, Augment(flip=True)))
@@ -59,7 +59,7 @@ def test_flip_mirrors_about_half_of_the_pictures():
     assert abs(mirrored.mean() - 0.5) < 4 * 0.5 / np.sqrt(512)
 
 
-def test_a_sample_depends_on_its_own_key_and_picture_only():
+def test_a_sample_depends_on_its_own_key_and_image_only():
     images = _images(6)
     keys = jax.random.split(jax.random.key(3), 6)
     together = augment_batch(images, keys, geometry.VIEW_B)

@@ -16,9 +16,9 @@ DEFAULT = MultiCrop(global_views=2, local_views=3, local_size=8)
 
 
 def batch(size=4):
-    pictures = jax.random.uniform(jax.random.key(0), (size, 16, 16, 3))
+    pixels = jax.random.uniform(jax.random.key(0), (size, 16, 16, 3))
     mean, std = jnp.array([0.4, 0.5, 0.6]), jnp.array([0.2, 0.3, 0.4])
-    images = (pictures - mean[None, None, None]) / std[None, None, None]
+    images = (pixels - mean[None, None, None]) / std[None, None, None]
     return {"image": images, "index": jnp.arange(size) + 7, "mean": mean, "std": std}
 
 
@@ -32,9 +32,9 @@ def test_sizes_and_difference():
     _, (large, small) = default_views()
     assert large.shape == (4, 2, 16, 16, 3) and small.shape == (4, 3, 8, 8, 3)
     for views in (large, small):
-        pictures = np.asarray(views) * np.asarray(batch()["std"]) + np.asarray(batch()["mean"])
-        assert pictures.min() > -1e-5 and pictures.max() < 1 + 1e-5
-        flat = pictures.reshape(4 * views.shape[1], -1)
+        pixels = np.asarray(views) * np.asarray(batch()["std"]) + np.asarray(batch()["mean"])
+        assert pixels.min() > -1e-5 and pixels.max() < 1 + 1e-5
+        flat = pixels.reshape(4 * views.shape[1], -1)
         distance = np.abs(flat[:, None] - flat[None]).max(-1) + np.eye(len(flat))
         assert distance.min() > 0.05  # no two views of any two samples are the same
 
@@ -70,8 +70,8 @@ def test_which_recipe_makes_which_view():
     np.testing.assert_allclose(small[0, 0, ..., 1], expected, atol=1e-5)
 
 
-def test_colours_act_on_pictures_not_on_normalised_values():
-    """Full brightness jitter keeps black black: the scale is that of the picture."""
+def test_colours_act_on_pixels_not_on_normalised_values():
+    """Full brightness jitter keeps black black: the scale is that of the image."""
     bright = Augment(colours=Colour(jitter=(1.0, 0.0, 0.0, 0.0)))
     config = MultiCrop(2, 0, view_a=bright, view_b=bright)
     data = batch()
