@@ -1,10 +1,9 @@
-"""Makes or checks the digests of a data set's files (`data.manifest`).
+"""Command that writes or checks a dataset's manifest; `data.manifest` holds the functions.
 
-    python -m socialjepa_jax.manifest --folder=photographs --make
-    python -m socialjepa_jax.manifest --folder=photographs
+    python -m socialjepa_jax.manifest --folder=photographs --make   # writes manifest.json
+    python -m socialjepa_jax.manifest --folder=photographs          # checks it
 
-The second form checks. Exit codes: 0 done, or all as recorded; 2 bad input, or a file that is not
-as recorded.
+Exit codes: 0 written, or all files are as recorded; 2 bad input, or a file is not as recorded.
 """
 
 import pathlib
@@ -17,13 +16,13 @@ from socialjepa_jax.running import launch
 
 
 def define_flags() -> None:
-    """Only a program defines flags; modules that import this one have their own."""
-    flags.DEFINE_string("folder", None, "Folder of the data set.", required=True)
+    """Defines the command's flags. Importing the module defines none."""
+    flags.DEFINE_string("folder", None, "Folder of the dataset.", required=True)
     flags.DEFINE_bool("make", False, "Write the manifest instead of checking it.")
 
 
 def main() -> None:
-    """Makes or checks the manifest of the folder that the flags name."""
+    """Writes or checks the manifest of `--folder`."""
     folder = pathlib.Path(flags.FLAGS.folder).expanduser()
     if flags.FLAGS.make:
         print(f"{folder / manifest.NAME}: {len(manifest.make(folder))} files")

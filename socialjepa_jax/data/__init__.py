@@ -1,12 +1,13 @@
-"""Datasets as view datasets: a state of the world and what each camera sees of it."""
+"""Datasets: each loads as a `ViewDataset`, states of a world and the K cameras' images of them."""
 
 from socialjepa_jax.data.arrays import ArraysData
-from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDataset, pair_views
+from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDataset
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import ToysData
 
-# A configuration's `data.kind` chooses the class; each loads as a `ViewDataset`.
+# `data.kind` of a configuration -> class.
 DATASETS: dict[str, type] = {
     "toys": ToysData,
     "smallnorb": SmallNorbData,

@@ -1,4 +1,4 @@
-"""Pictures and factors from NumPy arrays: one `.npz`, or a folder of `.npy` files."""
+"""Dataset of NumPy arrays: images and factors in one `.npz`, or in a folder of `.npy` files."""
 
 import contextlib
 import dataclasses
@@ -14,100 +14,101 @@ from numpy.lib import format as npy
 
 from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_non_negative, check_one_of
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_COLUMNS = (("category", "category"), ("instance", "instance"), ("azimuth", "azimuth"))
-
-
-def _half_circles() -> base.Protocol:
-    return base.Protocol(kind="rig", azimuths=(0, 180))
 
 
 @dataclasses.dataclass(frozen=True)
 class ArraysData:
-    """A dataset of one's own.
+    """Dataset of the user's own arrays.
 
     Attributes:
         kind: "arrays".
         path: `.npz` file, or folder with a `NAME.npy` for every array.
-        columns: (role, array name) of every factor. The roles "category", "instance" and
-            "azimuth" (degrees) are needed; "elevation", "lighting" and others may join them. All
-            are integers [M].
-        images: array of the pictures, uint8 [M, H, W] or [M, H, W, C]; with `offsets` the JPEG
-            or PNG files one after the other, uint8 [bytes].
-        offsets: array of integers [M + 1], file m is images[offsets[m] : offsets[m + 1]]; "" for
-            plain pictures.
-        label_names: array of the categories' names, strings [C]; "" names them by number.
-        image_size: side in pixels that pictures are resized to; 0 keeps them as they are.
+        columns: (factor, array name) of every factor, integers [M]. The factors "category",
+            "instance" and "azimuth" (degrees) are required; "elevation", "lighting" and others
+            are optional.
+        images: name of the images' array, uint8 [M, H, W] or [M, H, W, C]; with `offsets`,
+            concatenated JPEG or PNG files, uint8 [bytes].
+        offsets: name of an array of integers [M + 1], file m is images[offsets[m] : offsets[m +
+            1]]; "" if the images are not encoded.
+        label_names: name of the array of category names, strings; "" names them by number.
+        image_size: side in pixels that images are resized to; 0 keeps their size.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
-        protocol: how states and cameras are made of the pictures.
+        protocol: which images show the same state, and where the cameras stand.
         splits: what is held out.
     """
 
     kind: str = "arrays"
     path: str = ""
-    columns: tuple[tuple[str, str], ...] = _COLUMNS
+    columns: tuple[tuple[str, str], ...] = tuple((name, name) for name in base.REQUIRED_FACTORS)
     images: str = "images"
     offsets: str = ""
     label_names: str = ""
     image_size: int = 0
     channels: int = 3
-    protocol: base.Protocol = dataclasses.field(default_factory=_half_circles)
-    splits: base.Splits = dataclasses.field(default_factory=base.Splits)
+    protocol: base.Protocol = base.Protocol(kind="rig", azimuths=(0, 180))
+    splits: base.Splits = base.Splits()
 
     def __post_init__(self) -> None:
         check_one_of(("arrays",), kind=self.kind)
         check_non_negative(image_size=self.image_size)
         check_one_of((1, 3), channels=self.channels)
-        roles = [role for role, _ in self.columns]
-        for role in ("category", "instance", "azimuth"):
-            if roles.count(role) != 1:
-                raise InputError(f"columns={self.columns} must name {role!r} once")
+        base.check_columns(self.columns)
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
-        """Reads, decodes and pairs the pictures; nothing is cached.
+        """Reads, decodes and pairs the images; nothing is cached.
+
+        Args:
+            cache_dir: unused.
+
+        Returns:
+            The view dataset.
 
         Raises:
-            InputError: file or array missing, damaged, or of another type or length.
+            InputError: a file or array is missing, damaged, or of another type or length.
         """
         del cache_dir
         path = pathlib.Path(self.path).expanduser()
-        images = np.stack(list(self._pictures(path)))
-        columns = [read_array(path, name, "iu", (1,)).astype(np.int64) for _, name in self.columns]
-        for (_, name), column in zip(self.columns, columns):
+        images = np.stack(list(self._images(path)))
+        columns = {
+            factor: read_array(path, name, "iu", (1,)).astype(np.int64)
+            for factor, name in self.columns
+        }
+        for (_, name), column in zip(self.columns, columns.values()):
             if len(column) != len(images):
                 raise InputError(
-                    f"{path}: {name!r} has {len(column)} entries for {len(images)} pictures"
+                    f"{path}: {name!r} has {len(column)} entries for {len(images)} images"
                 )
-        factor_names = tuple(role for role, _ in self.columns)
         if self.label_names:
             label_names = tuple(read_array(path, self.label_names, "U", (1,)).tolist())
         else:
-            labels = columns[factor_names.index("category")]
-            label_names = tuple(str(label) for label in range(labels.max() + 1))
-        table = base.ObservationTable(images, np.stack(columns, axis=1), factor_names, label_names)
-        return base.pair_views(table, self.protocol, self.splits, path.stem)
+            label_names = tuple(str(label) for label in range(columns["category"].max() + 1))
+        factors = np.stack(list(columns.values()), axis=1)
+        table = base.ObservationTable(images, factors, tuple(columns), label_names)
+        return pair_views(table, self.protocol, self.splits, path.stem)
 
-    def _pictures(self, path: pathlib.Path) -> Iterator[np.ndarray]:
+    def _images(self, path: pathlib.Path) -> Iterator[np.ndarray]:
         """Yields at least one uint8 [H, W, channels], all of one shape."""
         shape = None
-        for index, picture in enumerate(self._stored(path)):
-            picture = images_lib.to_channels(picture, self.channels)
+        for index, image in enumerate(self._stored(path)):
+            image = images_lib.to_channels(image, self.channels)
             if self.image_size:
-                picture = images_lib.resize(picture, self.image_size)
-            shape = shape or picture.shape
-            if picture.shape != shape:
+                image = images_lib.resize(image, self.image_size)
+            shape = shape or image.shape
+            if image.shape != shape:
                 raise InputError(
-                    f"{path}: {self.images!r}: picture {index} is {picture.shape}, the first is "
+                    f"{path}: {self.images!r}: image {index} is {image.shape}, the first is "
                     f"{shape}; image_size makes them equal"
                 )
-            yield picture
+            yield image
         if not shape:
-            raise InputError(f"{path}: {self.images!r} holds no pictures")
+            raise InputError(f"{path}: {self.images!r} holds no images")
 
     def _stored(self, path: pathlib.Path) -> Iterator[np.ndarray]:
-        """Yields uint8 [H, W, 1 or 3]."""
+        """Yields the images as stored: uint8 [H, W, 1 or 3]."""
         if self.offsets:
             yield from self._decoded(path)
             return
@@ -133,23 +134,24 @@ class ArraysData:
             try:
                 yield images_lib.decode(blobs[start:stop].tobytes())
             except ValueError as error:
-                raise InputError(f"{path}: {self.images!r}: picture {index}: {error}") from error
+                raise InputError(f"{path}: {self.images!r}: image {index}: {error}") from error
 
 
 def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]) -> np.ndarray:
-    """Reads one array of a `.npz` file or of a folder of `.npy` files; its header is checked first.
+    """Reads one array of a `.npz` file or of a folder of `.npy` files after checking its header.
 
     Args:
-        path: the file or folder.
-        name: of the array.
-        kinds: NumPy dtype kinds that are welcome ("iu": integers); never objects, hence no pickle.
-        ndims: welcome numbers of dimensions.
+        path: file or folder.
+        name: name of the array.
+        kinds: accepted NumPy dtype kinds ("iu": integers). Objects are never accepted, so nothing
+            is unpickled.
+        ndims: accepted numbers of dimensions.
 
     Returns:
         The array.
 
     Raises:
-        InputError: file or array missing, damaged or truncated, or of another kind.
+        InputError: the file or array is missing, damaged, truncated, or of another kind.
     """
     try:
         with _open(path, name) as (stream, size):
@@ -174,7 +176,7 @@ def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]
 
 @contextlib.contextmanager
 def _open(path: pathlib.Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
-    """Opens one array for reading; gives its size in bytes, header included, beside it."""
+    """Opens one array; yields the stream and its size in bytes, header included."""
     if path.is_dir():
         file = path / f"{name}.npy"
         if not file.is_file():

@@ -1,6 +1,6 @@
-"""Arrays cached on disk: written atomically, verified on every read, without pickle.
+"""Cache of arrays on disk: written atomically, verified on every read, without pickle.
 
-A cache file is a `.npy` file followed by the 32-byte SHA-256 of it; `numpy.load` reads it too.
+A cache file is a `.npy` file followed by its 32-byte SHA-256; `numpy.load` reads it too.
 """
 
 import hashlib
@@ -16,14 +16,17 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def cached_array(path: pathlib.Path, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """Returns the array in a cache file; makes and stores it where there is no sound one.
+    """Returns the array in a cache file, or makes and stores it if no intact file exists.
 
-    A damaged or truncated file is replaced after one warning, and a folder that cannot be written
-    costs a warning and the caching, not the array.
+    A damaged or truncated file is replaced after one warning. If the folder cannot be written, the
+    array is returned after a warning and not cached.
 
     Args:
-        path: of the cache file; its name must depend on all that the array depends on.
-        make: makes the array.
+        path: cache file; its name must depend on everything that the array depends on.
+        make: function that makes the array.
+
+    Returns:
+        The array.
     """
     stored = _read(path)
     if stored is not None:
@@ -60,6 +63,6 @@ def _write(path: pathlib.Path, array: np.ndarray) -> None:
         with temporary.open("xb") as file:
             file.write(buffer.getbuffer())
             file.write(hashlib.sha256(buffer.getbuffer()).digest())
-        temporary.replace(path)  # readers see the old file or all of the new one
+        temporary.replace(path)  # atomic: readers see the old file or the new one
     finally:
         temporary.unlink(missing_ok=True)

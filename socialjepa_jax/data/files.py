@@ -1,4 +1,4 @@
-"""Picture files as an array that is read when it is looked at."""
+"""Image files as a lazy array: indexing selects files, `np.asarray` reads and decodes them."""
 
 import dataclasses
 import hashlib
@@ -11,25 +11,24 @@ import numpy as np
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.errors import InputError
 
-Broken = list[tuple[str, str]]  # (file, what is wrong with it)
+Broken = list[tuple[str, str]]  # (file name, error message)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Files:
-    """uint8 [..., H, W, C], H = W = `size`, of which only the file names are in memory.
+    """Lazy uint8 [..., H, W, C], H = W = `size`; only the file names are in memory.
 
-    Indexing takes a part, as of an array; the part that is one picture is read, and `np.asarray`
-    reads them all.
+    Indexing works as for an array of images: an index of one image reads it, any other index
+    returns the selected `Files`.
 
     Attributes:
-        folder: where the files are.
-        names: of the files, relative to it.
-        places: i64[...], the file of each picture, an index into `names`.
-        size: side that pictures are resized to, in pixels.
+        folder: folder of the files.
+        names: names of the files, relative to the folder.
+        places: i64[...], the file of each image, an index into `names`.
+        size: side that images are resized to, in pixels.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
-        digests: SHA-256 of every file, hexadecimal; empty: not known.
-        broken_is_black: what a file that cannot be read is when it is looked at: a black picture,
-            or an error.
+        digests: SHA-256 of every file, hexadecimal; empty: files are not verified.
+        broken_is_black: a file that cannot be read yields a black image instead of an error.
     """
 
     folder: pathlib.Path
@@ -44,12 +43,12 @@ class Files:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array of images."""
         return *self.places.shape, self.size, self.size, self.channels
 
     @property
     def ndim(self) -> int:
-        """Of the array."""
+        """Number of dimensions of the array of images."""
         return len(self.shape)
 
     def __len__(self) -> int:
@@ -71,42 +70,42 @@ class Files:
         return images.astype(dtype or self.dtype, copy=False)
 
     def read(self) -> tuple[np.ndarray, np.ndarray, Broken]:
-        """Reads all pictures; stops at the first broken one unless `broken_is_black`.
+        """Reads all images; stops at the first broken file unless `broken_is_black`.
 
         Returns:
-            uint8 [..., H, W, C], black where broken; bool[...], which are whole; and what is wrong
-            with the others.
+            Images uint8 [..., H, W, C], black where broken; bool[...], true where intact; and the
+            name and error message of every broken file.
         """
         images, good = np.zeros(self.shape, np.uint8), np.ones(self.places.shape, bool)
         broken: Broken = []
         for index in np.ndindex(*self.places.shape):
-            place = int(self.places[index])
+            file = int(self.places[index])
             try:
-                images[index] = self.picture(place)
+                images[index] = self._read_file(file)
             except ValueError as error:
                 good[index] = False
-                broken.append((self.names[place], str(error)))
+                broken.append((self.names[file], str(error)))
                 if not self.broken_is_black:
                     break
         return images, good, broken
 
-    def picture(self, place: int) -> np.ndarray:
+    def _read_file(self, file: int) -> np.ndarray:
         """Reads one file: uint8 [H, W, C].
 
         Raises:
-            ValueError: it cannot be read, is not the file of the manifest, or no picture.
+            ValueError: it cannot be read, differs from its digest, or is no image.
         """
         try:
-            blob = (self.folder / self.names[place]).read_bytes()
+            blob = (self.folder / self.names[file]).read_bytes()
         except OSError as error:
             raise ValueError(f"cannot be read ({error.strerror})") from error
-        if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[place]:
+        if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[file]:
             raise ValueError("is not the file of the manifest (its SHA-256 differs)")
-        picture = images_lib.to_channels(images_lib.decode(blob), self.channels)
-        return images_lib.resize(picture, self.size)
+        image = images_lib.to_channels(images_lib.decode(blob), self.channels)
+        return images_lib.resize(image, self.size)
 
     def fingerprint(self) -> str:
-        """Changes with every file's name, size and time of change, and with what is made of it."""
+        """Digest of `places`, size, channels, and every file's name, size and modification time."""
         digest = hashlib.sha256(f"{self.size} {self.channels}\n".encode())
         digest.update(self.places.tobytes())
         for name in self.names:

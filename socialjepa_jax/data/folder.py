@@ -1,4 +1,4 @@
-"""Pictures from JPEG and PNG files: in class folders, or listed with their factors in a table."""
+"""Dataset of JPEG and PNG files, in class folders or listed with their factors in a CSV table."""
 
 import csv
 import dataclasses
@@ -10,48 +10,51 @@ import numpy as np
 
 from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data.files import Files
+from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.errors import InputError, check_in_range, check_one_of, check_positive
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
-_FACTORS = ("category", "instance", "azimuth")  # what every table needs
+
+# File names relative to the folder, factor name -> levels i64[M], and the categories' names.
+_Listing = tuple[tuple[str, ...], dict[str, np.ndarray], tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class FolderData:
-    """A data set of files.
+    """Dataset of image files.
 
-    Class folders are CATEGORY/FILE, every file an object of its own, or CATEGORY/OBJECT/FILE.
-    Nothing is known of a file but its place, so one camera (azimuth 0) sees them all, and pictures
-    of one object are told apart by the factor "picture", their number.
+    Class folders are CATEGORY/FILE, where every file is an object of its own, or
+    CATEGORY/OBJECT/FILE. They carry no azimuths, so one camera (azimuth 0) sees all images, and
+    the factor "picture" numbers the images of an object.
 
     Attributes:
         kind: "folder".
         path: the folder.
-        table: CSV file in the folder with a header; its column "file" names the pictures relative
+        table: CSV file in the folder with a header; its column "file" names the images relative
             to the folder. "": class folders.
-        columns: (role, column of the table) of every factor, as in `ArraysData`. Category and
-            instance may be any text, the others are integers.
-        image_size: side in pixels that pictures are resized to.
+        columns: (factor, column of the table) of every factor, as in `ArraysData`. Category and
+            instance may be any text, the other factors are integers.
+        image_size: side in pixels that images are resized to.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
-        protocol: how states and cameras are made of the pictures.
+        protocol: which images show the same state, and where the cameras stand.
         splits: what is held out.
-        manifest: whether every file must be as the folder's manifest.json has it
+        manifest: if true, every file must have the SHA-256 in the folder's manifest.json
             (`data.manifest`).
-        read: "resident": all pictures are read at the start and live on the devices; a broken one
-            is refused | "stream": they are read when a step needs them (`data.streaming`).
-        workers: processes that read for a stream's steps, and as many for its evaluations, of each
-            process of the run; 0: threads of its own.
+        read: "resident": all images are read at the start and stay on the devices, and a broken
+            file is refused | "stream": files are read when a step needs them (`data.streaming`).
+        workers: worker processes that read for the training steps of a stream, and as many for
+            its evaluations, per process of the run; 0: threads of the process itself.
         max_broken: share of the files that may be broken before a stream ends the run.
     """
 
     kind: str = "folder"
     path: str = ""
     table: str = ""
-    columns: tuple[tuple[str, str], ...] = tuple((name, name) for name in _FACTORS)
+    columns: tuple[tuple[str, str], ...] = tuple((name, name) for name in base.REQUIRED_FACTORS)
     image_size: int = 64
     channels: int = 3
-    protocol: base.Protocol = dataclasses.field(default_factory=base.Protocol)
-    splits: base.Splits = dataclasses.field(default_factory=base.Splits)
+    protocol: base.Protocol = base.Protocol()
+    splits: base.Splits = base.Splits()
     manifest: bool = False
     read: str = "resident"
     workers: int = 2
@@ -64,13 +67,16 @@ class FolderData:
         check_one_of(("resident", "stream"), read=self.read)
         check_in_range(0, 256, workers=self.workers)
         check_in_range(0.0, 1.0, max_broken=self.max_broken)
-        roles = [role for role, _ in self.columns]
-        for role in _FACTORS:
-            if roles.count(role) != 1:
-                raise InputError(f"columns={self.columns} must name {role!r} once")
+        base.check_columns(self.columns)
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
-        """Lists and pairs the pictures, and reads them unless they are to be streamed.
+        """Lists and pairs the images, and reads them if `read` is "resident".
+
+        Args:
+            cache_dir: unused.
+
+        Returns:
+            The view dataset; its images are `Files` if `read` is "stream".
 
         Raises:
             InputError: the folder, the table or a file is missing or not as described; the message
@@ -93,7 +99,7 @@ class FolderData:
         images = files if self.read == "stream" else np.asarray(files)
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
-        return base.pair_views(table, self.protocol, self.splits, folder.resolve().name)
+        return pair_views(table, self.protocol, self.splits, folder.resolve().name)
 
     def _digests(self, folder: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.manifest:
@@ -103,9 +109,7 @@ class FolderData:
             raise InputError(f"{folder / unknown[0]}: is not in {manifest.NAME}")
         return tuple(recorded[name] for name in names)
 
-    def _table(
-        self, folder: pathlib.Path
-    ) -> tuple[tuple[str, ...], dict[str, np.ndarray], tuple[str, ...]]:
+    def _table(self, folder: pathlib.Path) -> _Listing:
         path = folder / self.table
         rows = _read_table(path, ("file", *(column for _, column in self.columns)))
         names = tuple(row["file"] for row in rows)
@@ -116,18 +120,18 @@ class FolderData:
                 raise InputError(f"{folder / name}: no such file ({path.name})")
         columns: dict[str, np.ndarray] = {}
         labels: tuple[str, ...] = ()
-        for role, column in self.columns:
+        for factor, column in self.columns:
             texts = [row[column] for row in rows]
-            if role in ("category", "instance"):
-                levels, columns[role] = _levels(texts)
-                labels = levels if role == "category" else labels
+            if factor in ("category", "instance"):
+                levels, columns[factor] = _levels(texts)
+                labels = levels if factor == "category" else labels
             else:
-                columns[role] = _integers(texts, path, column)
+                columns[factor] = _integers(texts, path, column)
         return names, columns, labels
 
 
 def _read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
-    """The rows of a CSV file, each with a text in every needed column."""
+    """Reads the rows of a CSV file; each has a text in every needed column."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
@@ -149,7 +153,7 @@ def _read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, s
 
 
 def _levels(texts: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The distinct texts, numbers in their order, and the level i64[M] of each."""
+    """Returns the sorted distinct texts (numbers by value) and the level i64[M] of each text."""
     distinct = sorted(set(texts), key=_natural)
     number = {text: level for level, text in enumerate(distinct)}
     return tuple(distinct), np.array([number[text] for text in texts], np.int64)
@@ -166,10 +170,8 @@ def _integers(texts: list[str], path: pathlib.Path, column: str) -> np.ndarray:
     return np.array([int(text) for text in texts], np.int64)
 
 
-def _class_folders(
-    folder: pathlib.Path,
-) -> tuple[tuple[str, ...], dict[str, np.ndarray], tuple[str, ...]]:
-    """Files, factors and category names of CATEGORY/FILE and CATEGORY/OBJECT/FILE."""
+def _class_folders(folder: pathlib.Path) -> _Listing:
+    """Lists CATEGORY/FILE and CATEGORY/OBJECT/FILE."""
     names: list[str] = []
     rows: list[tuple[int, int, int, int]] = []
     categories = [entry for entry in _entries(folder) if entry.is_dir()]
@@ -182,13 +184,13 @@ def _class_folders(
                 names.append(pathlib.Path(file.path).relative_to(folder).as_posix())
                 rows.append((category, instance, number, 0))
     if not names:
-        raise InputError(f"{folder}: there are no pictures in folders in it")
+        raise InputError(f"{folder}: there are no images in folders in it")
     columns = dict(zip(("category", "instance", "picture", "azimuth"), np.array(rows).T))
     return tuple(names), columns, tuple(entry.name for entry in categories)
 
 
 def _entries(folder: pathlib.Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, sorted by name; hidden files are left out."""
+    """Lists a folder sorted by name, without hidden files."""
     with os.scandir(folder) as entries:
         visible: Iterator[os.DirEntry[str]] = (e for e in entries if not e.name.startswith("."))
         return sorted(visible, key=lambda entry: entry.name)

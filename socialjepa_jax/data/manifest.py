@@ -1,7 +1,7 @@
-"""The files of a data set with their digests, in one JSON file: made once, checked at any time.
+"""Manifest of a dataset: a JSON file with the SHA-256 of every file in its folder.
 
-A decoder does not notice most flipped bits: of 300 in a JPEG, 260 gave another picture without a
-word. A digest notices all. `socialjepa_jax.manifest` is the command.
+Decoders accept most flipped bits: of 300 in a JPEG, 260 gave another image and no error. A digest
+detects all of them. These are the functions; the command is `python -m socialjepa_jax.manifest`.
 """
 
 import hashlib
@@ -16,13 +16,14 @@ _SCHEMA = 1
 
 
 def make(folder: pathlib.Path) -> dict[str, str]:
-    """Writes the manifest of all files of a folder, hidden ones and itself left out.
+    """Writes the manifest of all files of a folder except hidden ones and the manifest.
 
     Returns:
-        File, relative to the folder -> SHA-256, hexadecimal.
+        File name relative to the folder -> SHA-256, hexadecimal.
 
     Raises:
-        InputError: the folder holds no files, or one cannot be read, or it cannot be written.
+        InputError: the folder holds no files, a file cannot be read, or the manifest cannot be
+            written.
     """
     digests = {name: _digest(folder / name) for name in _names(folder)}
     if not digests:
@@ -35,10 +36,10 @@ def make(folder: pathlib.Path) -> dict[str, str]:
 
 
 def read(folder: pathlib.Path) -> dict[str, str]:
-    """File -> SHA-256, as `make` wrote them.
+    """Reads the manifest of a folder: file name -> SHA-256, as `make` wrote it.
 
     Raises:
-        InputError: there is no manifest, or it is not one.
+        InputError: there is no manifest, or the file is not a manifest.
     """
     path = folder / NAME
     try:
@@ -56,10 +57,13 @@ def read(folder: pathlib.Path) -> dict[str, str]:
 
 
 def check(folder: pathlib.Path) -> list[str]:
-    """What is not as recorded, one line a file: changed, missing, or not in the manifest.
+    """Compares a folder with its manifest.
+
+    Returns:
+        One line for every file that changed, is missing, or is not in the manifest.
 
     Raises:
-        InputError: see `read`.
+        InputError: there is no manifest, or a file cannot be read.
     """
     recorded, present = read(folder), set(_names(folder))
     wrong = [f"{name}: is not in the manifest" for name in sorted(present - recorded.keys())]

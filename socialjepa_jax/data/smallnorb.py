@@ -1,4 +1,4 @@
-"""smallNORB from its original files (LeCun, Huang and Bottou, 2004), gzipped or plain."""
+"""The smallNORB dataset (LeCun, Huang and Bottou, 2004), read from its original files."""
 
 import dataclasses
 import gzip
@@ -11,6 +11,7 @@ import numpy as np
 
 from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.errors import InputError, check_one_of, check_positive
 
 LABEL_NAMES = ("four-legged animal", "human", "airplane", "truck", "car")
@@ -20,28 +21,29 @@ _PREFIX = {
     "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
 }
 _DTYPES: dict[int, np.dtype] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
-_LEVELS = np.array([10, 9, 36, 6])  # of the info columns: instance, elevation, azimuth, lighting
-_MAX_DEFLATE = 1032  # no gzip file expands further
+_LEVELS = np.array([10, 9, 36, 6])  # info columns: instance, elevation, azimuth, lighting
+_MAX_DEFLATE = 1032  # upper bound of gzip's expansion
 
 
 @dataclasses.dataclass(frozen=True)
 class SmallNorbData:
-    """The photographs of 50 toys under 9 elevations, 18 azimuths and 6 lightings.
+    """Photographs of 50 toys under 9 elevations, 18 azimuths and 6 lightings.
 
     Attributes:
         kind: "smallnorb".
         path: folder with the files `smallnorb-...-{dat,cat,info}.mat` or `.mat.gz`.
-        protocol: how states and cameras are made of them; azimuths are multiples of 20 degrees.
+        protocol: which images show the same state; azimuths are multiples of 20 degrees.
         splits: what is held out.
-        image_size: side of the pictures in pixels (96 as stored).
-        parts: the published files to read; they show different objects, five a category each.
+        image_size: side that images are resized to, in pixels (96 as stored).
+        parts: published files to read, "training" and "testing"; each shows five other objects of
+            every category.
         stereo: "left" camera of the stereo pair, or "both" as two channels.
     """
 
     kind: str = "smallnorb"
     path: str = ""
-    protocol: base.Protocol = dataclasses.field(default_factory=base.Protocol)
-    splits: base.Splits = dataclasses.field(default_factory=base.Splits)
+    protocol: base.Protocol = base.Protocol()
+    splits: base.Splits = base.Splits()
     image_size: int = 96
     parts: tuple[str, ...] = ("training", "testing")
     stereo: str = "left"
@@ -57,11 +59,17 @@ class SmallNorbData:
 
     @property
     def channels(self) -> int:
-        """Of the pictures: one for each camera of the pair that is read."""
+        """Channels of an image: one per camera of the stereo pair that is read."""
         return 2 if self.stereo == "both" else 1
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
-        """Reads, pairs and resizes the pictures; nothing is cached.
+        """Reads, pairs and resizes the images; nothing is cached.
+
+        Args:
+            cache_dir: unused.
+
+        Returns:
+            The view dataset.
 
         Raises:
             InputError: a file is missing, damaged or not what its name says.
@@ -70,7 +78,7 @@ class SmallNorbData:
         tables = [_read_part(pathlib.Path(self.path).expanduser(), part) for part in self.parts]
         shapes = {pairs.shape[1:] for pairs, _ in tables}
         if len(shapes) > 1:
-            raise InputError(f"{self.path}: the parts' pictures differ in shape, {shapes}")
+            raise InputError(f"{self.path}: the parts' images differ in shape, {shapes}")
         images = np.concatenate([pairs[:, : self.channels] for pairs, _ in tables])
         table = base.ObservationTable(
             images=np.moveaxis(images, 1, -1),
@@ -78,7 +86,7 @@ class SmallNorbData:
             factor_names=FACTOR_NAMES,
             label_names=LABEL_NAMES,
         )
-        views = base.pair_views(table, self.protocol, self.splits, self.kind)
+        views = pair_views(table, self.protocol, self.splits, self.kind)
         return dataclasses.replace(
             views, images=images_lib.resize(np.asarray(views.images), self.image_size)
         )
@@ -88,13 +96,13 @@ def read_matrix(path: pathlib.Path) -> np.ndarray:
     """Reads one matrix: little-endian i32 magic, ndim and max(3, ndim) dimensions, then the data.
 
     Args:
-        path: of the plain file; `path` + ".gz" is read where only that exists.
+        path: path of the plain file; `path` + ".gz" is read if only that exists.
 
     Returns:
-        uint8 or int32 array, read-only.
+        Read-only uint8 or int32 array.
 
     Raises:
-        InputError: missing, damaged, of another magic number, too short or too long.
+        InputError: the file is missing, damaged, too short, too long, or has another magic number.
     """
     compressed = path.with_name(path.name + ".gz")
     if not path.is_file() and not compressed.is_file():
@@ -118,7 +126,7 @@ def _read_stream(stream: io.BufferedIOBase, path: pathlib.Path) -> np.ndarray:
         raise InputError(f"{path}: dimensions {shape} must be > 0")
     size = math.prod(shape) * _DTYPES[magic].itemsize
     limit = path.stat().st_size * (1 if path.suffix == ".mat" else _MAX_DEFLATE)
-    data = stream.read(size + 1) if size <= limit else b""  # never allocates what cannot be there
+    data = stream.read(size + 1) if size <= limit else b""  # allocates no more than fits the file
     if len(data) != size:
         raise InputError(
             f"{path}: truncated or overlong, dimensions {shape} need {size} bytes of data"
@@ -134,7 +142,7 @@ def _integers(stream: io.BufferedIOBase, count: int, path: pathlib.Path) -> list
 
 
 def _read_part(folder: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Stereo pairs uint8 [M, 2, H, W] and their factors int32 [M, 5] in `FACTOR_NAMES`' order."""
+    """Reads stereo pairs uint8 [M, 2, H, W] and factors int32 [M, 5], columns `FACTOR_NAMES`."""
     paths = {name: folder / f"{_PREFIX[part]}-{name}.mat" for name in ("dat", "cat", "info")}
     data, labels, info = (read_matrix(path) for path in paths.values())
     if data.dtype != np.uint8 or data.ndim != 4 or data.shape[1] != 2:
@@ -142,7 +150,7 @@ def _read_part(folder: pathlib.Path, part: str) -> tuple[np.ndarray, np.ndarray]
     for name, matrix, shape in (("cat", labels, data.shape[:1]), ("info", info, (len(data), 4))):
         if matrix.dtype != np.int32 or matrix.shape != shape:
             raise InputError(
-                f"{paths[name]}: {matrix.dtype}{matrix.shape} does not fit {len(data)} pictures"
+                f"{paths[name]}: {matrix.dtype}{matrix.shape} does not fit {len(data)} images"
             )
     if labels.min() < 0 or labels.max() >= len(LABEL_NAMES):
         raise InputError(f"{paths['cat']}: categories must be 0 to {len(LABEL_NAMES) - 1}")

@@ -1,4 +1,4 @@
-"""Arrays and encoded pictures as datasets: roles, sizes, and clear refusals."""
+"""Arrays and encoded images as datasets: roles, sizes, and clear refusals."""
 
 import io
 import itertools
@@ -102,13 +102,13 @@ def test_channels_size_and_number_names(tmp_path):
     assert green.min() == 3
 
 
-def test_pictures_of_many_sizes_need_a_size(tmp_path):
+def test_images_of_many_sizes_need_a_size(tmp_path):
     contents = _arrays()
     images = list(contents["images"])
     images[5] = np.repeat(np.repeat(images[5], 2, axis=0), 2, axis=1)
     path = _save(tmp_path / "sizes.npz", contents | _encode(images))
     fields = {"images": "png", "offsets": "offset"}
-    with pytest.raises(InputError, match=r"picture 5 is \(16, 16, 3\).*image_size"):
+    with pytest.raises(InputError, match=r"image 5 is \(16, 16, 3\).*image_size"):
         _load(path, **fields)
     expected = _load(_save(tmp_path / "plain.npz", contents)).images
     np.testing.assert_array_equal(_load(path, image_size=8, **fields).images, expected)
@@ -124,11 +124,11 @@ def test_pictures_of_many_sizes_need_a_size(tmp_path):
         ({"object": np.array([{}] * 36)}, r"'object' is object"),
         ({"images": np.array([{}] * 36)}, r"'images' is object"),
         ({"names": np.array([{}, {}])}, r"'names' is object"),
-        ({"azimuth": np.zeros(35, int)}, "'azimuth' has 35 entries for 36 pictures"),
+        ({"azimuth": np.zeros(35, int)}, "'azimuth' has 35 entries for 36 images"),
         ({"images": np.zeros((36, 8, 8, 3))}, "'images' is float64"),
         ({"images": np.zeros((36, 8, 8, 3), np.uint16)}, "'images' is uint16"),
         ({"images": np.zeros((36, 8, 8, 4), np.uint8)}, "'images' is uint8.*1 or 3"),
-        ({"images": np.zeros((0, 8, 8, 3), np.uint8)}, "'images' holds no pictures"),
+        ({"images": np.zeros((0, 8, 8, 3), np.uint8)}, "'images' holds no images"),
         ({"names": np.array(["cup"])}, "category=1"),
     ],
 )
@@ -186,14 +186,14 @@ def test_a_header_that_promises_too_much_is_refused_before_it_is_believed(tmp_pa
         _load(tmp_path)
 
 
-def test_damaged_pictures_are_named(tmp_path):
+def test_damaged_images_are_named(tmp_path):
     contents = _arrays()
     encoded = _encode(contents["images"])
     start, stop = encoded["offset"][7:9]
     damaged = encoded["png"].copy()
     damaged[(start + stop) // 2] ^= 0xFF
     path = _save(tmp_path / "damaged.npz", contents | encoded | {"png": damaged})
-    with pytest.raises(InputError, match="'png': picture 7: "):
+    with pytest.raises(InputError, match="'png': image 7: "):
         _load(path, images="png", offsets="offset")
 
 
@@ -215,6 +215,7 @@ def test_offsets_out_of_order_are_refused(tmp_path, place, value):
         {"channels": 2},
         {"columns": COLUMNS[:2]},
         {"columns": (*COLUMNS, COLUMNS[0])},
+        {"columns": (*COLUMNS, ("elevation", "azimuth"))},
     ],
 )
 def test_bad_configurations_are_refused(fields):

@@ -1,180 +1,17 @@
-"""Joining pictures into states: exactness, splits, overlap, independence of the rows' order."""
+"""Protocols, splits, tables and cells: what they hold and what they refuse."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 
-from socialjepa_jax.data import base
+from socialjepa_jax.data import base, pair_views
 from socialjepa_jax.errors import InputError
-
-NAMES = ("category", "instance", "azimuth", "elevation", "lighting")
-
-
-def _table(azimuths=range(0, 360, 45), categories=2, instances=3) -> base.ObservationTable:
-    """A full grid; every picture shows its own factors as pixels."""
-    grid = itertools.product(range(categories), range(instances), azimuths, range(2), range(2))
-    factors = np.array(list(grid), np.int16)
-    return _from_factors(factors)
-
-
-def _from_factors(factors: np.ndarray) -> base.ObservationTable:
-    images = np.zeros((len(factors), 2, 3, 1), np.uint8)
-    images[:, 0, :, 0], images[:, 1, 0, 0] = factors[:, [0, 1, 3]], factors[:, 4]
-    images[:, 1, 1, 0], images[:, 1, 2, 0] = factors[:, 2] % 256, factors[:, 2] // 256
-    return base.ObservationTable(images, factors, NAMES, ("cup", "dog"))
-
-
-def _seen(images: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads the factors back out of the pixels [..., 2, 3, 1]."""
-    pixels = images[..., 0].astype(int)
-    return {
-        "category": pixels[..., 0, 0],
-        "instance": pixels[..., 0, 1],
-        "elevation": pixels[..., 0, 2],
-        "lighting": pixels[..., 1, 0],
-        "azimuth": pixels[..., 1, 1] + 256 * pixels[..., 1, 2],
-    }
-
-
-RIG = base.Protocol("rig", (0, 180), (0, 180))
-SPLITS = base.Splits(test_instances=1, test_states=0.25, seed=3)
-
-
-def test_norb_pairs_the_two_azimuths_of_each_state():
-    data = base.pair_views(_table(), base.Protocol("norb", (0, 135)), SPLITS, "grid")
-    assert (data.num_cameras, data.num_states, data.image_shape) == (2, 24, (2, 3, 1))
-    assert data.factor_names == ("category", "instance", "elevation", "lighting")
-    seen = _seen(data.images)
-    for name in data.factor_names:
-        np.testing.assert_array_equal(seen[name], np.stack([data.factor(name)] * 2))
-    np.testing.assert_array_equal(seen["azimuth"], np.repeat([[0], [135]], 24, axis=1))
-    assert data.overlap == 0
-    assert data.num_dropped == 0
-
-
-def test_rig_turns_the_camera_round_the_pose():
-    protocol = base.Protocol("rig", (0, 90, 225), (45, 270))
-    data = base.pair_views(_table(), protocol, SPLITS, "grid")
-    assert data.factor_names[-1] == "azimuth"
-    pose = data.factor("azimuth")
-    assert sorted(set(pose.tolist())) == [45, 90, 135, 180, 225]
-    seen = _seen(data.images)
-    for camera, offset in enumerate(protocol.azimuths):
-        np.testing.assert_array_equal(seen["azimuth"][camera], (pose + offset) % 360)
-        for name in ("category", "instance", "elevation", "lighting"):
-            np.testing.assert_array_equal(seen[name][camera], data.factor(name))
-
-
-@pytest.mark.parametrize(
-    "azimuths, sector, overlap",
-    [
-        ((0, 180), (0, 180), 0.0),
-        ((0, 180), (0, 360), 1.0),
-        ((0, 90), (0, 180), 0.5),
-        ((0, 45, 180), (0, 90), 2 / 6),  # 0 45 | 45 90 | 180 225: one of the first two each
-    ],
-)
-def test_overlap_is_the_share_of_pictures_another_camera_also_has(azimuths, sector, overlap):
-    data = base.pair_views(_table(), base.Protocol("rig", azimuths, sector), SPLITS, "grid")
-    pictures = [{image.tobytes() for image in images} for images in data.images]
-    shared = [
-        sum(image in other for image in own)
-        for k, own in enumerate(pictures)
-        for other in [set().union(*(p for j, p in enumerate(pictures) if j != k))]
-    ]
-    assert data.overlap == pytest.approx(overlap)
-    assert sum(shared) / (len(azimuths) * data.num_states) == pytest.approx(overlap)
-
-
-@pytest.mark.parametrize("protocol", [RIG, base.Protocol("norb", (0, 135))])
-def test_order_of_rows_and_columns_does_not_matter(protocol):
-    table = _table()
-    data = base.pair_views(table, protocol, SPLITS, "grid")
-    order = np.random.default_rng(0).permutation(len(table.factors))
-    columns = [2, 1, 0, 3, 4]
-    shuffled = base.ObservationTable(
-        table.images[order],
-        table.factors[order][:, columns].astype(np.int64),
-        tuple(NAMES[column] for column in columns),
-        table.label_names,
-    )
-    again = base.pair_views(shuffled, protocol, SPLITS, "grid")
-    for field in dataclasses.fields(base.ViewDataset):
-        np.testing.assert_array_equal(getattr(again, field.name), getattr(data, field.name))
-
-
-def test_states_missing_in_a_camera_are_dropped_and_counted_and_keep_the_others_ids():
-    table = _table()
-    data = base.pair_views(table, RIG, SPLITS, "grid")
-    gone = (table.column("azimuth") == 225) & (table.column("instance") == 1)
-    some = base.ObservationTable(
-        table.images[~gone], table.factors[~gone], NAMES, table.label_names
-    )
-    fewer = base.pair_views(some, RIG, SPLITS, "grid")
-    kept = ~((data.factor("azimuth") == 45) & (data.factor("instance") == 1))
-    assert fewer.num_dropped == (~kept).sum() == 8
-    np.testing.assert_array_equal(fewer.state_ids, data.state_ids[kept])
-    np.testing.assert_array_equal(fewer.images, data.images[:, kept])
-    np.testing.assert_array_equal(fewer.factors, data.factors[kept])
-
-
-def test_a_picture_of_one_camera_alone_is_a_state_that_is_dropped():
-    factors = np.array([[0, 0, 0, 0, 0], [0, 0, 180, 0, 0], [0, 1, 0, 0, 0], [0, 1, 180, 0, 0]])
-    lonely = np.concatenate([factors, [[0, 1, 200, 0, 0]]])  # pose 20, seen by camera 1 only
-    data = base.pair_views(_from_factors(lonely), RIG, base.Splits(1, 0.5), "few")
-    assert (data.num_states, data.num_dropped) == (2, 1)
-
-
-def test_types_and_ids():
-    data = base.pair_views(_table(), RIG, SPLITS, "grid")
-    assert data.images.dtype == np.uint8
-    assert data.state_ids.dtype == np.int64
-    for field in ("instance_ids", "labels", "factors", "split_state", "split_instance"):
-        assert getattr(data, field).dtype == np.int32
-    assert len(np.unique(data.state_ids)) == data.num_states
-    np.testing.assert_array_equal(data.labels, data.factor("category"))
-    objects = np.stack([data.labels, data.factor("instance"), data.instance_ids], axis=1)
-    assert len(np.unique(objects, axis=0)) == len(np.unique(data.instance_ids)) == 6
-
-
-def test_splits_hold_out_objects_evenly_and_the_share_of_states():
-    data = base.pair_views(_table(instances=5), RIG, base.Splits(2, 0.3, seed=1), "grid")
-    for label in (0, 1):
-        of_label = data.labels == label
-        assert len(np.unique(data.instance_ids[of_label & (data.split_instance == 1)])) == 2
-        assert len(np.unique(data.instance_ids[of_label & (data.split_instance == 0)])) == 3
-    held_out = set(data.instance_ids[data.split_instance == 1].tolist())
-    assert held_out.isdisjoint(data.instance_ids[data.split_instance == 0].tolist())
-    assert data.split_state.sum() == round(0.3 * data.num_states)
-    expected = [
-        row
-        for row in range(data.num_states)
-        if data.split_state[row] == 0 and data.split_instance[row] == 0
-    ]
-    np.testing.assert_array_equal(data.train_rows, expected)
-
-
-def test_splits_depend_on_their_seed_alone():
-    splits = [base.Splits(2, 0.3, seed) for seed in (1, 1, 2)]
-    first, again, other = (base.pair_views(_table(instances=9), RIG, s, "grid") for s in splits)
-    np.testing.assert_array_equal(first.split_state, again.split_state)
-    np.testing.assert_array_equal(first.split_instance, again.split_instance)
-    assert (first.split_state != other.split_state).any()
-    assert (first.split_instance != other.split_instance).any()
-    held_out = first.factor("instance")[first.split_instance == 1]
-    by_label = [set(held_out[first.labels[first.split_instance == 1] == k]) for k in (0, 1)]
-    assert by_label[0] != by_label[1]  # categories draw apart
-
-
-def test_no_objects_need_be_held_out():
-    data = base.pair_views(_table(instances=1), RIG, base.Splits(test_instances=0), "grid")
-    assert data.split_instance.sum() == 0
+from tests.data import tables
 
 
 def test_cells_number_the_joint_factors():
-    data = base.pair_views(_table(), RIG, SPLITS, "grid")
+    data = pair_views(tables.table(), base.Protocol("rig", (0, 180)), base.Splits(1, 0.25), "grid")
     cells = data.cells(("category", "elevation", "lighting"))
     assert cells.dtype == np.int64
     keys = list(zip(data.labels, data.factor("elevation"), data.factor("lighting")))
@@ -210,38 +47,23 @@ def test_bad_splits_are_refused(fields):
         base.Splits(**fields)
 
 
-def test_what_the_data_cannot_give_is_refused():
-    with pytest.raises(InputError, match=r"50 degrees sees nothing.*\[0, 45, 90"):
-        base.pair_views(_table(), base.Protocol("norb", (0, 50)), SPLITS, "grid")
-    with pytest.raises(InputError, match="from all azimuths"):
-        base.pair_views(_table((0, 90)), base.Protocol("rig", (0, 45)), SPLITS, "grid")
-    with pytest.raises(InputError, match="below the 3 objects of category 'cup'"):
-        base.pair_views(_table(), RIG, base.Splits(test_instances=3), "grid")
-    with pytest.raises(InputError, match="one side empty"):
-        base.pair_views(_table(), RIG, base.Splits(1, 0.001), "grid")
-    table = _table()
-    twice = _from_factors(np.concatenate([table.factors, table.factors[5:6]]))
-    with pytest.raises(InputError, match="two pictures"):
-        base.pair_views(twice, RIG, SPLITS, "grid")
-
-
 @pytest.mark.parametrize(
     "column, value, message",
     [(0, 2, "category=2"), (1, -1, "instance=-1"), (2, 360, "azimuth=360"), (4, -3, "lighting")],
 )
 def test_factors_out_of_range_are_refused(column, value, message):
-    factors = _table().factors.copy()
+    factors = tables.table().factors.copy()
     factors[7, column] = value
     with pytest.raises(InputError, match=message):
-        dataclasses.replace(_table(), factors=factors)
+        dataclasses.replace(tables.table(), factors=factors)
 
 
 def test_tables_of_another_form_are_refused():
-    table = _table()
+    table = tables.table()
     for change, message in [
         ({"images": table.images[..., 0]}, "uint8"),
         ({"images": table.images.astype(float)}, "uint8"),
-        ({"factors": table.factors[:-1]}, "one row a picture"),
+        ({"factors": table.factors[:-1]}, "one row per image"),
         ({"factors": table.factors.astype(float)}, "integers"),
         ({"factor_names": ("category", "instance", "azimuth", "a", "a")}, "distinct"),
         ({"factor_names": ("category", "instance", "angle", "a", "b")}, "'azimuth'"),

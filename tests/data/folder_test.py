@@ -1,48 +1,17 @@
-"""Files as a data set: class folders and tables, strict decoding, and clear refusals."""
+"""Files as a dataset: class folders and tables, strict decoding, and clear refusals."""
 
 import io
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from socialjepa_jax.data import base, manifest
+from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.errors import InputError
-
-SPLITS = base.Splits(test_instances=1, test_states=0.25)
-RIG = base.Protocol("rig", azimuths=(0, 180), sector=(0, 180))
-
-
-def _encoded(picture: np.ndarray | Image.Image, form: str = "PNG", **options) -> bytes:
-    stream = io.BytesIO()
-    image = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
-    image.save(stream, form, **options)
-    return stream.getvalue()
-
-
-def _picture(number: int, side: int = 8) -> np.ndarray:
-    return np.random.default_rng(number).integers(0, 256, (side, side, 3), np.uint8)
-
-
-def write_table(folder: pathlib.Path) -> FolderData:
-    """2 categories x 3 objects x 4 azimuths as PNG files with a table, in no order."""
-    grid = list(itertools.product(("cup", "animal"), ("b", "a", "9"), (0, 90, 180, 270)))
-    lines = ["azimuth,what,thing,file"]
-    (folder / "pictures").mkdir()
-    for number, (category, instance, azimuth) in enumerate(grid):
-        name = f"pictures/{number}.png"
-        (folder / name).write_bytes(_encoded(_picture(number)))
-        lines.append(f"{azimuth},{category},{instance},{name}")
-    (folder / "table.csv").write_text("\n".join([lines[0], *sorted(lines[1:])]))
-    columns = (("category", "what"), ("instance", "thing"), ("azimuth", "azimuth"))
-    return FolderData(
-        path=str(folder), table="table.csv", columns=columns, image_size=8, protocol=RIG,
-        splits=SPLITS,
-    )  # fmt: skip
+from tests.data.image_folder import SPLITS, encoded, random_image, write_table
 
 
 def test_a_table_pairs_the_files(tmp_path):
@@ -53,10 +22,10 @@ def test_a_table_pairs_the_files(tmp_path):
         category, instance, azimuth = data.factors[state]
         first = 12 * (1 - category) + 4 * (2 - instance)  # sorted: 9, a, b; animal, cup
         number = first + (azimuth + 180 * camera) // 90
-        np.testing.assert_array_equal(data.images[camera, state], _picture(number))
+        np.testing.assert_array_equal(data.images[camera, state], random_image(number))
 
 
-def test_a_stream_shows_the_same_pictures(tmp_path):
+def test_a_stream_shows_the_same_images(tmp_path):
     config = write_table(tmp_path)
     resident = config.load(tmp_path)
     stream = FolderData(**{**vars(config), "read": "stream"}).load(tmp_path)
@@ -75,8 +44,8 @@ def test_class_folders(tmp_path):
         (tmp_path / category / thing).mkdir(parents=True)
         for number in range(2):
             path = tmp_path / category / thing / f"{number}.PNG"
-            path.write_bytes(_encoded(_picture(number, 6)))
-    (tmp_path / "x" / "single.jpg").write_bytes(_encoded(_picture(7), "JPEG"))
+            path.write_bytes(encoded(random_image(number, 6)))
+    (tmp_path / "x" / "single.jpg").write_bytes(encoded(random_image(7), "JPEG"))
     (tmp_path / "x" / ".hidden").write_text("")
     (tmp_path / "README").write_text("")
     one = base.Protocol(azimuths=(0,))
@@ -86,20 +55,20 @@ def test_class_folders(tmp_path):
         [0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 2, 0],
         [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1],
     ]  # fmt: skip
-    np.testing.assert_array_equal(data.images[0, 8], _picture(1, 6))
+    np.testing.assert_array_equal(data.images[0, 8], random_image(1, 6))
 
 
-PALETTE = Image.fromarray(_picture(0)).quantize(4)
+PALETTE = Image.fromarray(random_image(0)).quantize(4)
 BAD = {
     "empty": (b"", "cannot identify it as JPEG or PNG"),
-    "text": (b"not a picture", "cannot identify"),
-    "another format": (_encoded(_picture(0), "BMP"), "cannot identify"),
-    "half a PNG": (_encoded(_picture(0))[:100], "."),
-    "half a JPEG": (_encoded(_picture(0, 32), "JPEG")[:700], "truncated"),
-    "alpha": (_encoded(Image.fromarray(_picture(0)).convert("RGBA")), "mode RGBA"),
-    "a palette": (_encoded(PALETTE), "mode P"),
-    "CMYK": (_encoded(Image.fromarray(_picture(0)).convert("CMYK"), "JPEG"), "mode CMYK"),
-    "a bomb": (_encoded(Image.new("L", (10_000, 9_000))), "decompression bomb"),
+    "text": (b"not an image", "cannot identify"),
+    "another format": (encoded(random_image(0), "BMP"), "cannot identify"),
+    "half a PNG": (encoded(random_image(0))[:100], "."),
+    "half a JPEG": (encoded(random_image(0, 32), "JPEG")[:700], "truncated"),
+    "alpha": (encoded(Image.fromarray(random_image(0)).convert("RGBA")), "mode RGBA"),
+    "a palette": (encoded(PALETTE), "mode P"),
+    "CMYK": (encoded(Image.fromarray(random_image(0)).convert("CMYK"), "JPEG"), "mode CMYK"),
+    "a bomb": (encoded(Image.new("L", (10_000, 9_000))), "decompression bomb"),
 }
 
 
@@ -107,13 +76,13 @@ BAD = {
 def test_a_broken_file_is_named_in_one_line_or_is_black(tmp_path, name):
     config = write_table(tmp_path)
     content, words = BAD[name]
-    (tmp_path / "pictures" / "5.png").write_bytes(content)
+    (tmp_path / "images" / "5.png").write_bytes(content)
     with pytest.raises(InputError, match=rf"^\S*5\.png: .*{words}") as caught:
         config.load(tmp_path)
     assert "\n" not in str(caught.value)
     images = FolderData(**{**vars(config), "read": "stream"}).load(tmp_path).images
     _, good, broken = images.read()
-    assert (~good).sum() == 1 and [name for name, _ in broken] == ["pictures/5.png"]
+    assert (~good).sum() == 1 and [name for name, _ in broken] == ["images/5.png"]
     assert (np.asarray(images)[~good] == 0).all()
 
 
@@ -121,8 +90,8 @@ def test_a_broken_file_is_named_in_one_line_or_is_black(tmp_path, name):
 def test_a_photograph_is_turned_as_its_camera_says(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    image = Image.fromarray(_picture(0)[:5])
-    blob = _encoded(image, "PNG", exif=exif)
+    image = Image.fromarray(random_image(0)[:5])
+    blob = encoded(image, "PNG", exif=exif)
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(blob)))
     np.testing.assert_array_equal(images_lib.decode(blob), np.asarray(expected))
     assert images_lib.decode(blob).shape[:2] == ((8, 5) if orientation > 4 else (5, 8))
@@ -136,11 +105,11 @@ def test_a_photograph_is_turned_as_its_camera_says(orientation):
         (lambda t: t + "\n0,cup", "row 25 has too"),
         (lambda t: t.replace("90,cup,b", "ninety,cup,b"), "azimuth='ninety' must be an integer"),
         (lambda t: t.replace("/3.png", "/none.png"), r"none\.png: no such file"),
-        (lambda t: t.replace("pictures/3.png", "../3.png"), r"'\.\./3\.png' leaves the folder"),
-        (lambda t: t.replace("pictures/3.png", "/3.png"), r"'/3\.png' leaves the folder"),
+        (lambda t: t.replace("images/3.png", "../3.png"), r"'\.\./3\.png' leaves the folder"),
+        (lambda t: t.replace("images/3.png", "/3.png"), r"'/3\.png' leaves the folder"),
         (lambda t: t.splitlines()[0], "has no rows"),
         (lambda t: t + '\n0,cup,b,"x', "is no CSV file"),
-        (lambda t: t.replace("\n90,cup,b", "\n0,cup,b"), "two pictures have the factors"),
+        (lambda t: t.replace("\n90,cup,b", "\n0,cup,b"), "two images have the factors"),
         (lambda t: t.replace("\n90,cup,b", "\n-5,cup,b"), "azimuth=-5"),
     ],
 )
@@ -155,7 +124,7 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path, change, message):
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         FolderData(path=str(tmp_path / "none")).load(tmp_path)
-    with pytest.raises(InputError, match="there are no pictures"):
+    with pytest.raises(InputError, match="there are no images"):
         FolderData(path=str(tmp_path)).load(tmp_path)
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     with pytest.raises(InputError, match=r"a/b/c: is no \.jpg"):
@@ -163,35 +132,6 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     config = write_table(tmp_path)
     with pytest.raises(InputError, match=r"gone\.csv: cannot be read"):
         FolderData(**{**vars(config), "table": "gone.csv"}).load(tmp_path)
-
-
-def test_a_manifest_notices_what_a_decoder_does_not(tmp_path):
-    config = write_table(tmp_path)
-    strict = FolderData(**{**vars(config), "manifest": True})
-    with pytest.raises(InputError, match=r"manifest\.json: cannot be read"):
-        strict.load(tmp_path)
-    assert len(manifest.make(tmp_path)) == 25
-    assert manifest.check(tmp_path) == []
-    np.testing.assert_array_equal(strict.load(tmp_path).images, config.load(tmp_path).images)
-    path = tmp_path / "pictures" / "3.png"
-    path.write_bytes(_encoded(_picture(99)))  # a whole picture, but another
-    assert manifest.check(tmp_path) == ["pictures/3.png: has changed"]
-    config.load(tmp_path)
-    with pytest.raises(InputError, match=r"3\.png: is not the file of the manifest"):
-        strict.load(tmp_path)
-    path.unlink()
-    (tmp_path / "new.png").write_bytes(b"")
-    assert manifest.check(tmp_path) == [
-        "new.png: is not in the manifest",
-        "pictures/3.png: is missing",
-    ]
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", "{", '{"schema": 1, "sha256": {"a": "b"}}'])
-def test_what_is_no_manifest_is_refused(tmp_path, text):
-    (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(InputError, match=r"manifest\.json: "):
-        manifest.read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from PIL import Image
 from socialjepa_jax.data import images as images_lib
 
 
-def _picture(height: int = 24, width: int = 32) -> np.ndarray:
+def _image(height: int = 24, width: int = 32) -> np.ndarray:
     rng = np.random.default_rng(0)
     small = rng.integers(0, 256, (height // 8, width // 8, 3))
     return np.kron(small, np.ones((8, 8, 1))).astype(np.uint8)
@@ -22,16 +22,16 @@ def _encode(image: Image.Image, form: str) -> bytes:
 
 
 def test_decodes_what_pillow_encodes():
-    picture = _picture()
-    colours, grey = Image.fromarray(picture), Image.fromarray(picture[..., 0])
-    np.testing.assert_array_equal(images_lib.decode(_encode(colours, "PNG")), picture)
-    np.testing.assert_array_equal(images_lib.decode(_encode(grey, "PNG")), picture[..., :1])
-    assert images_lib.decode(_encode(colours, "JPEG")).shape == picture.shape
+    image = _image()
+    colours, grey = Image.fromarray(image), Image.fromarray(image[..., 0])
+    np.testing.assert_array_equal(images_lib.decode(_encode(colours, "PNG")), image)
+    np.testing.assert_array_equal(images_lib.decode(_encode(grey, "PNG")), image[..., :1])
+    assert images_lib.decode(_encode(colours, "JPEG")).shape == image.shape
 
 
 @pytest.mark.parametrize("form, tail", [("JPEG", 1), ("PNG", 5)])
-def test_a_picture_cut_anywhere_is_refused(form, tail):
-    blob = _encode(Image.fromarray(_picture()), form)
+def test_an_image_cut_anywhere_is_refused(form, tail):
+    blob = _encode(Image.fromarray(_image()), form)
     for length in range(0, len(blob) - tail + 1, 7):
         with pytest.raises(ValueError):
             images_lib.decode(blob[:length])
@@ -40,7 +40,7 @@ def test_a_picture_cut_anywhere_is_refused(form, tail):
 
 
 def test_other_formats_modes_and_bombs_are_refused(monkeypatch):
-    image = Image.fromarray(_picture())
+    image = Image.fromarray(_image())
     with pytest.raises(ValueError, match="cannot identify"):
         images_lib.decode(_encode(image, "GIF"))
     with pytest.raises(ValueError, match="mode RGBA"):
@@ -53,12 +53,12 @@ def test_other_formats_modes_and_bombs_are_refused(monkeypatch):
 
 
 def test_channels_are_pillows():
-    picture = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
-    luma = np.asarray(Image.fromarray(picture).convert("L"))
-    np.testing.assert_array_equal(images_lib.to_channels(picture, 1)[..., 0], luma)
-    grey = images_lib.to_channels(picture[..., :1], 3)
-    np.testing.assert_array_equal(grey, np.repeat(picture[..., :1], 3, axis=-1))
-    assert images_lib.to_channels(picture, 3) is picture
+    image = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    luma = np.asarray(Image.fromarray(image).convert("L"))
+    np.testing.assert_array_equal(images_lib.to_channels(image, 1)[..., 0], luma)
+    grey = images_lib.to_channels(image[..., :1], 3)
+    np.testing.assert_array_equal(grey, np.repeat(image[..., :1], 3, axis=-1))
+    assert images_lib.to_channels(image, 3) is image
 
 
 def test_shrinking_averages_exact_areas():
@@ -73,10 +73,10 @@ def test_shrinking_averages_exact_areas():
 
 
 def test_growing_is_pillows_bilinear():
-    picture = np.random.default_rng(0).integers(0, 256, (20, 30, 1), np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, (20, 30, 1), np.uint8)
     for size in (31, 60):
-        resized = images_lib.resize(picture, size)[..., 0].astype(float)
-        larger = Image.fromarray(picture[..., 0].astype(np.float32)).resize(
+        resized = images_lib.resize(image, size)[..., 0].astype(float)
+        larger = Image.fromarray(image[..., 0].astype(np.float32)).resize(
             (size, size), Image.Resampling.BILINEAR
         )
         np.testing.assert_allclose(resized, np.asarray(larger), atol=0.501)

@@ -1,4 +1,4 @@
-"""Files in smallNORB's layout, small pictures: values come back, damage is named."""
+"""Files in smallNORB's layout, small images: values come back, damage is named."""
 
 import gzip
 import itertools
@@ -27,7 +27,7 @@ def _encode(matrix: np.ndarray) -> bytes:
 
 
 def _matrices(part: str) -> dict[str, np.ndarray]:
-    """Shuffled pictures whose pixels show category, instance, elevation, azimuth, lighting, eye."""
+    """Shuffled images whose pixels show category, instance, elevation, azimuth, lighting, eye."""
     grid = itertools.product(range(5), INSTANCES[part], (0, 8), (0, 16, 34), (0, 5))
     factors = np.array(list(grid), np.int32)
     np.random.default_rng(0).shuffle(factors)

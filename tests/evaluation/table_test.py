@@ -9,7 +9,7 @@ import pytest
 from configs import toys_ijepa
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, pair_views
+from socialjepa_jax.data import ObservationTable, Protocol, Splits, pair_views
 from socialjepa_jax.running import monitors
 
 DIM = 8

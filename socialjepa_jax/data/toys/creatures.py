@@ -1,19 +1,29 @@
 """Body plans of the toy world's animals and humans.
 
-How many choices a plan makes does not depend on their outcome, so that the n-th choice means the
-same for every instance. Lengths are in any unit: bodies are scaled to one size.
+A plan makes the same number of choices whatever their outcome, so that the n-th choice means the
+same for every instance. Lengths are in any unit: `parts.assemble` scales bodies to one size.
 """
 
 import numpy as np
 
-from socialjepa_jax.data.toys.parts import PLAIN, SIDES, Draws, Part, limb, moved, stripes, turn
+from socialjepa_jax.data.toys.parts import (
+    BLACK,
+    PLAIN,
+    SIDES,
+    Draws,
+    Part,
+    limb,
+    moved,
+    stripes,
+    turn,
+)
 
-BLACK, HORN = np.full(3, 0.05), np.array([0.75, 0.7, 0.6])
+HORN = np.array([0.75, 0.7, 0.6])
 FUR, SKIN = (5.0, 55.0), (15.0, 35.0)  # ranges of hues
 
 
 def animal(draw: Draws) -> list[Part]:
-    """A four-legged animal: trunk, neck, head, legs and tail; hump, mane and horns as drawn."""
+    """Makes a four-legged animal: trunk, neck, head, legs, tail, and optional hump, mane, horns."""
     length, girth, leg = draw.uniform(0.9, 1.7), draw.uniform(0.2, 0.4), draw.uniform(0.35, 1.0)
     thick, neck, rise = draw.uniform(0.055, 0.11), draw.uniform(0.2, 0.95), draw.uniform(35, 75)
     coat, other = draw.colour(0.15, 0.9, FUR), draw.colour(0.05, 0.9, FUR)
@@ -75,7 +85,7 @@ def _animal_head(draw: Draws, poll: np.ndarray, coat: np.ndarray, other: np.ndar
 
 
 def human(draw: Draws) -> list[Part]:
-    """A human who walks, waves or points; hat, skirt, long hair and rucksack as drawn."""
+    """Makes a human in a walking pose, with optional hat, skirt, long hair and rucksack."""
     width, depth, height = (
         draw.uniform(0.17, 0.27),
         draw.uniform(0.1, 0.18),

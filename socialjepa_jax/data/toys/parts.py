@@ -1,4 +1,4 @@
-"""Posed primitives and the bodies made of them, and draws that spread over a few instances."""
+"""Posed primitives, bodies assembled from them, and stratified random choices of body plans."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,20 +8,21 @@ import numpy as np
 
 from socialjepa_jax.data.toys import raycast
 
-NUM_DRAWS = 64  # choices one body plan may ask for
-STRATA = 10  # instances over which each choice is spread
-Point = Sequence[float] | np.ndarray  # or any three or more numbers
+NUM_DRAWS = 64  # largest number of choices of a body plan
+STRATA = 10  # instances in a block of the Latin hypercube
+Point = Sequence[float] | np.ndarray  # three coordinates, three extents or a pattern
 
 SIDES = (-1.0, 1.0)  # right and left, the sign of y
-PLAIN = (0.0, 0.0, 0.0, 0.0, -np.pi / 2)  # the pattern that shows the first colour alone
+BLACK = np.full(3, 0.05)
+PLAIN = (0.0, 0.0, 0.0, 0.0, -np.pi / 2)  # pattern that shows the first colour only
 
 
 class Draws:
-    """The random choices of one instance, in the order in which a body plan asks for them.
+    """Random choices of one instance, in the order in which a body plan draws them.
 
-    Instances come in blocks of ten in which each choice takes ten different tenths of its range
-    (Latin hypercube sampling), so that a few instances already differ clearly. An instance
-    depends on (seed, category, its number) and not on how many others there are.
+    Within a block of ten instances each choice takes ten different tenths of its range (Latin
+    hypercube sampling), so that even a few instances differ clearly. An instance depends on (seed,
+    category, its number) and not on the number of instances.
     """
 
     def __init__(self, seed: int, category: int, instance: int) -> None:
@@ -31,26 +32,29 @@ class Draws:
         self._values = iter(((strata + rng.random(strata.shape)) / STRATA)[:, place])
 
     def uniform(self, low: float, high: float) -> float:
-        """A number in [low, high)."""
+        """Draws a number in [low, high)."""
         return float(low + (high - low) * next(self._values))
 
     def flag(self, probability: float) -> bool:
-        """True with this probability."""
+        """Draws true with the given probability."""
         return self.uniform(0, 1) < probability
 
     def choice(self, options: int) -> int:
-        """One of 0 ... options - 1."""
+        """Draws one of 0 ... options - 1."""
         return int(self.uniform(0, options))
 
     def colour(
         self, low: float, high: float, hues: tuple[float, float] = (0, 360), vivid: float = 0.6
     ) -> np.ndarray:
-        """RGB of luma in [low, high), less where a channel saturates at 1.
+        """Draws an RGB colour.
 
         Args:
-            low, high: range of the luma.
-            hues: range in degrees; 0 is red, 60 yellow, 120 green.
-            vivid: how far the most saturated ones are from grey.
+            low, high: range of the luma; a channel that saturates at 1 lowers it.
+            hues: range of the hue in degrees; 0 is red, 60 yellow, 120 green.
+            vivid: distance of the most saturated colours from grey.
+
+        Returns:
+            f64[3] in [0, 1].
         """
         luma, hue = self.uniform(low, high), np.radians(self.uniform(*hues))
         wave = np.cos(hue - np.radians([0, 120, 240]))
@@ -65,11 +69,11 @@ class Part:
     Attributes:
         kind: one of `raycast.KINDS`.
         center: three coordinates.
-        size: half extents along the part's own axes. Round sections lie in its x-y plane; a
-            capsule has size (r, r, half length of the straight piece + r).
+        size: half extents along the part's own axes. Round sections lie in its x-y plane; the
+            size of a capsule is (r, r, half length of the straight piece + r).
         colour: RGB in [0, 1].
-        rotation: f64[3, 3], its columns are the part's own axes.
-        second: RGB of the other colour of a pattern.
+        rotation: f64[3, 3]; its columns are the part's own axes.
+        second: RGB of the second colour of a pattern.
         pattern: see `raycast.Bodies`, in the part's own coordinates divided by its size.
     """
 
@@ -83,17 +87,17 @@ class Part:
 
 
 def spot(radius: float) -> tuple[float, ...]:
-    """Pattern: the second colour within `radius` (0 to 1) of the local z axis."""
+    """Pattern of the second colour within `radius` (0 to 1) of the local z axis."""
     return (0.0, 0.0, 0.0, -3.0, 3.0 * radius**2)
 
 
 def stripes(x: float = 0.0, y: float = 0.0, z: float = 0.0, phase: float = 0.0) -> Point:
-    """Pattern: both colours in turn, period 2 pi / (x, y, z) in the part's own coordinates."""
+    """Pattern of alternating colours, period 2 pi / (x, y, z) in the part's own coordinates."""
     return (x, y, z, 0.0, phase)
 
 
 def turn(yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0) -> np.ndarray:
-    """Rotation f64[3, 3] by degrees: roll (left side up), then pitch (nose up), then yaw (left)."""
+    """Rotation f64[3, 3]: roll (left side up), then pitch (nose up), then yaw (left); degrees."""
     (cy, cp, cr), (sy, sp, sr) = (f(np.radians([yaw, pitch, roll])) for f in (np.cos, np.sin))
     yaw_m = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
     pitch_m = np.array([[cp, 0, -sp], [0, 1, 0], [sp, 0, cp]])
@@ -102,12 +106,12 @@ def turn(yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0) -> np.ndarray:
 
 
 def moved(point: Point, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> np.ndarray:
-    """The point moved by (x, y, z)."""
+    """Returns the point moved by (x, y, z)."""
     return np.asarray(point, float) + np.array([x, y, z])
 
 
 def along(direction: Point) -> np.ndarray:
-    """A rotation f64[3, 3] whose third column points along `direction`."""
+    """Returns a rotation f64[3, 3] whose third column points along `direction`."""
     z = np.array(direction, float) / np.linalg.norm(direction)
     x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
     x /= np.linalg.norm(x)
@@ -115,21 +119,20 @@ def along(direction: Point) -> np.ndarray:
 
 
 def limb(start: Point, end: Point, radius: float, colour: np.ndarray) -> Part:
-    """A capsule of one radius round the segment from `start` to `end`."""
+    """Makes a capsule around the segment from `start` to `end`."""
     start, end = np.array(start, float), np.array(end, float)
     size = (radius, radius, float(np.linalg.norm(end - start)) / 2 + radius)
     return Part("capsule", (start + end) / 2, size, colour, along(end - start))
 
 
 def wheel(center: Point, radius: float, width: float, hub: np.ndarray) -> Part:
-    """A black wheel round the y axis with a hub of another colour."""
-    black = np.full(3, 0.07)
-    size = (radius, radius, width / 2)
-    return Part("cylinder", center, size, black, along((0, 1, 0)), hub, spot(0.55))
+    """Makes a black wheel around the y axis with a hub of another colour."""
+    tyre, size = np.full(3, 0.07), (radius, radius, width / 2)
+    return Part("cylinder", center, size, tyre, along((0, 1, 0)), hub, spot(0.55))
 
 
 def _surface_points(part: Part) -> np.ndarray:
-    """World points [n, 3] whose hull is the part's (a round one's up to 2 %)."""
+    """Returns world points [n, 3] whose hull is the part's, up to 2 % for round parts."""
     angle = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     height = {"ellipsoid": np.linspace(-1, 1, 17), "capsule": np.linspace(-1, 1, 17)}
     z = height.get(part.kind, np.array([-1.0, 1.0]))[:, None]
@@ -147,13 +150,13 @@ def _surface_points(part: Part) -> np.ndarray:
 
 
 def assemble(objects: Sequence[Sequence[Part]]) -> raycast.Bodies:
-    """Assembles objects out of their parts, on the default device.
+    """Assembles objects from their parts, on the default device.
 
-    Each is moved to stand on the ground below the origin and scaled so that it touches the unit
-    ball round the centre of its bounding box.
+    Each object is moved to stand on the ground below the origin and scaled so that it touches the
+    unit ball around the centre of its bounding box.
 
     Args:
-        objects: the parts of each, at most `raycast.SLOTS` of a kind.
+        objects: the parts of each object, at most `raycast.SLOTS` of a kind.
 
     Returns:
         Bodies with a leading axis [objects].
@@ -168,7 +171,7 @@ def assemble(objects: Sequence[Sequence[Part]]) -> raycast.Bodies:
 
 
 def _body_fields(parts: Sequence[Part]) -> dict[str, np.ndarray]:
-    """The fields of `raycast.Bodies` for one body."""
+    """Returns the fields of `raycast.Bodies` for one body."""
     points = np.concatenate([_surface_points(part) for part in parts])
     low, high = points.min(0), points.max(0)
     middle = (low + high) / 2

@@ -2,11 +2,11 @@
 
 A scene is one body (a union of rigidly posed ellipsoids, boxes, cylinders and capsules) on the
 ground plane z = 0, one distant light with a cast shadow, and a pinhole camera that looks at the
-body's centre. Each primitive is a unit shape seen through an affine map `to_local`, so that a ray
-is tested in coordinates in which the shape is trivial. Slots of one kind are contiguous, and a
-loop runs over the slots in use: no ray is tested against the wrong formula or an empty slot.
+body's centre. Rays are tested in each primitive's local coordinates (the affine map `to_local`),
+in which it is a unit shape. Slots of one kind are contiguous, and the loop over a kind ends at the
+last used slot, so no ray is tested against the wrong formula or an empty slot.
 
-Shape letters: B images, R rays, S primitive slots, C colour channels. Vectors of the inner loops
+Shape letters: B images, R rays, S primitive slots, C colour channels. Vectors in the inner loops
 are tuples of three arrays, which XLA fuses into one pass over the rays.
 """
 
@@ -22,12 +22,12 @@ Array = jax.Array
 Vector = tuple[Array, Array, Array]
 
 KINDS = ("ellipsoid", "box", "cylinder", "capsule")
-SLOTS = (10, 12, 8, 12)  # primitives of each kind a body may have
+SLOTS = (10, 12, 8, 12)  # largest number of primitives of each kind in a body
 NUM_SLOTS = sum(SLOTS)
 
-CAMERA_DISTANCE = 5.0  # from the body's centre; a body fits into the unit ball round its centre
-HALF_WIDTH = 0.225  # of the picture at depth 1; the unit ball projects to 0.204, 91 % of it
-SHADOW_BIAS = 1e-3  # a shadow ray ignores what it meets before this distance
+CAMERA_DISTANCE = 5.0  # from the centre of the body, which fits into the unit ball around it
+HALF_WIDTH = 0.225  # of the image at depth 1; the unit ball projects to 0.204, 91 % of it
+SHADOW_BIAS = 1e-3  # shadow rays ignore hits before this distance
 GROUND_ALBEDO = 0.8
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601 weights of grey
 
@@ -36,7 +36,7 @@ class Bodies(NamedTuple):
     """Bodies as padded arrays with any leading axes (written [] here); see `KINDS`, `SLOTS`.
 
     Attributes:
-        used: i32[4], the slots in use of each kind; those come first among the kind's slots.
+        used: i32[4], number of used slots of each kind; they are the first of the kind's slots.
         center: f32[S, 3], the primitive's centre; z = 0 is the ground, x forward, y left.
         to_local: f32[S, 3, 3], maps (point - center) to the unit shape: the unit ball; the cube
             [-1, 1]^3; the cylinder x^2 + y^2 <= 1, |z| <= 1; a capsule of radius 1 round |z| <= h.
@@ -61,8 +61,8 @@ class Light(NamedTuple):
 
     Attributes:
         direction: f32[3], unit vector towards the lamp.
-        lamp: f32[], radiance a white surface facing the lamp sends back.
-        sky: f32[], the same of the shadowless sky, for a surface that faces up.
+        lamp: f32[], radiance of a white surface that faces the lamp.
+        sky: f32[], radiance that the shadowless sky adds to a white surface that faces up.
     """
 
     direction: Array
@@ -79,13 +79,13 @@ def _reciprocal(x: Array) -> Array:
 
 
 def _slab(o: Array, d: Array) -> tuple[Array, Array]:
-    """The interval of ray parameters within |coordinate| <= 1."""
+    """Returns the interval of ray parameters within |coordinate| <= 1."""
     r = _reciprocal(d)
     return -o * r - jnp.abs(r), -o * r + jnp.abs(r)
 
 
 def _first_root(a: Array, b: Array, c: Array) -> Array:
-    """The smaller root of a t^2 + 2 b t + c, inf where there is none."""
+    """Returns the smaller root of a t^2 + 2 b t + c, inf if it has none."""
     discriminant = b * b - a * c
     root = (-b - jnp.sqrt(jnp.maximum(discriminant, 0.0))) / a
     return jnp.where(discriminant > 0.0, root, jnp.inf)
@@ -103,7 +103,7 @@ def _enter_box(o: Vector, d: Vector, half_length: Array) -> Array:
 
 
 def _side(o: Vector, d: Vector) -> tuple[Array, Array, Array]:
-    """The quadratic of the infinite unit cylinder round z."""
+    """Coefficients (a, b, c) of `_first_root` for the infinite unit cylinder around z."""
     a = jnp.maximum(d[0] * d[0] + d[1] * d[1], 1e-12)
     return a, o[0] * d[0] + o[1] * d[1], o[0] * o[0] + o[1] * o[1] - 1.0
 
@@ -131,13 +131,13 @@ _ENTER = (_enter_ellipsoid, _enter_box, _enter_cylinder, _enter_capsule)
 
 
 def _geometry(body: Bodies) -> Array:
-    """f32[S, 13]: rows (center, to_local, half_length) of the slots."""
+    """Concatenates (center, to_local, half_length) of every slot: f32[S, 13]."""
     to_local = body.to_local.reshape(NUM_SLOTS, 9)
     return jnp.concatenate([body.center, to_local, body.half_length[:, None]], axis=1)
 
 
 def _point_to_local(row: Array, p: Vector) -> Vector:
-    """A point in the own coordinates of a slot, given its row of `_geometry`."""
+    """Maps a point to the local coordinates of a slot, given its row of `_geometry`."""
     return _direction_to_local(row, (p[0] - row[0], p[1] - row[1], p[2] - row[2]))
 
 
@@ -150,7 +150,7 @@ def _try_slot(
     rows: Array, enter: Callable[..., Array], ray: tuple[Vector, Vector, float], end: Array,
     slot: Array, nearest: tuple[Array, Array],
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Keeps the nearer of the nearest hit so far and the entry into one slot, if that is in use."""
+    """Updates the nearest hit (t, slot) with the entry into a slot; slots from `end` are unused."""
     o, d, minimum = ray
     row = rows[slot]
     t = enter(_point_to_local(row, o), _direction_to_local(row, d), row[12])
@@ -165,28 +165,27 @@ def trace(
 
     Args:
         body: one body (no leading axes).
-        slots: i32[4], how many slots of each kind to try: at least `body.used`. Outside of any
-            `vmap`, so that the loops of a batch of images run to one bound.
+        slots: i32[4], number of slots of each kind to try, at least `body.used`. It must not be
+            mapped by `vmap`, so that the loops of a batch of images have one bound.
         o: origins, three arrays [R] or [].
         d: directions, three arrays [R] or []; any length, t is in units of it.
         minimum: entries at t <= minimum do not count.
 
     Returns:
-        (t, slot): f32[R] and i32[R]; t is inf and slot 0 where nothing is hit.
+        (t, slot): f32[R] and i32[R]; t is inf and slot 0 for rays that hit nothing.
     """
     shape = jnp.broadcast_shapes(jnp.shape(o[0]), jnp.shape(d[0]))
     nearest = (jnp.full(shape, jnp.inf), jnp.zeros(shape, jnp.int32))
     rows = _geometry(body)
     for kind, enter in enumerate(_ENTER):
         start = sum(SLOTS[:kind])
-
         test = functools.partial(_try_slot, rows, enter, (o, d, minimum), start + body.used[kind])
         nearest = jax.lax.fori_loop(start, start + slots[kind], test, nearest)
     return nearest
 
 
 def _local_normal(kind: Array, p: Vector, half_length: Array) -> Vector:
-    """Outward normals, up to length, at surface points of the unit shapes."""
+    """Returns outward normals of any length at surface points of the unit shapes."""
     x, y, z = p
     ax, ay, az = jnp.abs(x), jnp.abs(y), jnp.abs(z)
     on_x, on_y = (ax >= ay) & (ax >= az), (ay > ax) & (ay >= az)
@@ -199,10 +198,10 @@ def _local_normal(kind: Array, p: Vector, half_length: Array) -> Vector:
 
 
 def _surface(body: Bodies, slot: Array, p: Vector) -> tuple[Vector, Array]:
-    """Unit normals (three [R]) and albedo f32[C, R] of the slots' surfaces at world points p."""
+    """Returns unit normals (three [R]) and albedo f32[C, R] of the slots' surfaces at points p."""
     kinds = jnp.asarray(np.repeat(np.arange(4), SLOTS), jnp.float32)[:, None]
     columns = [_geometry(body), body.pattern, kinds, body.albedo.reshape(NUM_SLOTS, -1)]
-    row = jnp.concatenate(columns, axis=1)[slot].T  # one gather of whole rows a ray
+    row = jnp.concatenate(columns, axis=1)[slot].T  # one gather of a whole row per ray
     x, y, z = _point_to_local(row, p)
     local = _local_normal(row[18].astype(jnp.int32), (x, y, z), row[12])
     # Normals are covariant: gradients of f(M p) are M^T (grad f)(M p).
@@ -216,12 +215,12 @@ def _surface(body: Bodies, slot: Array, p: Vector) -> tuple[Vector, Array]:
 
 
 def _camera(height: Array, elevation: Array, azimuth: Array, offset: float) -> tuple[Array, ...]:
-    """Origin, forward, right and up (f32[3] each) of a camera moved right by `offset`."""
+    """Returns origin, forward, right and up (f32[3] each) of a camera moved right by `offset`."""
     ce, se = jnp.cos(elevation), jnp.sin(elevation)
     back = jnp.stack([ce * jnp.cos(azimuth), ce * jnp.sin(azimuth), se])
     right = jnp.stack([-jnp.sin(azimuth), jnp.cos(azimuth), jnp.zeros_like(se)])
     shift = CAMERA_DISTANCE * back + offset * right
-    forward = -shift / jnp.linalg.norm(shift)  # a moved camera turns to keep looking at the target
+    forward = -shift / jnp.linalg.norm(shift)  # a moved camera still looks at the target
     right = jnp.cross(forward, jnp.array([0.0, 0.0, 1.0]))
     right = right / jnp.linalg.norm(right)
     target = jnp.stack([jnp.zeros_like(height), jnp.zeros_like(height), height])
@@ -231,7 +230,7 @@ def _camera(height: Array, elevation: Array, azimuth: Array, offset: float) -> t
 def _primary_rays(
     height: Array, elevation: Array, azimuth: Array, side: int, offset: float
 ) -> tuple[Vector, Vector]:
-    """Camera rays of a side x side picture in row-major order; depth along the axis is t."""
+    """Returns the camera rays of a side x side image, row by row; t is depth along the axis."""
     origin, forward, right, up = _camera(height, elevation, azimuth, offset)
     grid = HALF_WIDTH * ((jnp.arange(side) + 0.5) * (2.0 / side) - 1.0)
     x_R, y_R = jnp.tile(grid, side), jnp.repeat(-grid, side)
@@ -240,7 +239,7 @@ def _primary_rays(
 
 
 def _shade(body: Bodies, slots: Array, light: Light, o: Vector, d: Vector) -> Array:
-    """Radiance f32[C, R] along camera rays: Lambert's law, one shadow ray, a sky."""
+    """Returns the radiance f32[C, R] of camera rays: Lambert's law, one shadow ray, a sky."""
     t, slot = trace(body, slots, o, d)
     t_ground = -o[2] / d[2]
     on_ground = ~(t < t_ground)
@@ -256,10 +255,10 @@ def _shade(body: Bodies, slots: Array, light: Light, o: Vector, d: Vector) -> Ar
     return albedo * (light.lamp * direct + light.sky * (0.7 + 0.3 * normal[2]))[None]
 
 
-def _picture(
+def _image(
     scene: tuple[Bodies, Array, Array, Light], slots: Array, size: int, samples: int, offset: float
 ) -> Array:
-    """One picture f32[size, size, C] in [0, 1], the mean of samples x samples rays a pixel."""
+    """Renders one image f32[size, size, C] in [0, 1]; a pixel averages samples x samples rays."""
     body, elevation, azimuth, light = scene
     rays = _primary_rays(body.height, elevation, azimuth, size * samples, offset)
     colour = _shade(body, slots, light, *rays)
@@ -268,7 +267,7 @@ def _picture(
 
 
 def rays_at_once() -> int:
-    """How many rays to trace together: what fits a CPU's cache, or fills an accelerator."""
+    """Number of rays to trace together: as many as fit a CPU's cache or fill an accelerator."""
     return 2**15 if jax.default_backend() == "cpu" else 2**23
 
 
@@ -287,10 +286,10 @@ def render(
     baseline: float = 0.0,
     rays: int | None = None,
 ) -> Array:
-    """Renders B pictures, each of its own body, camera and light.
+    """Renders B images, each of its own body, camera and light.
 
-    Pictures of bodies of one category should stand together: those traced together all take as
-    many steps as the one with the most parts.
+    Images of bodies of one category should be adjacent: images that are traced together take as
+    many steps as the body with the most parts needs.
 
     Args:
         bodies: with one leading axis [B].
@@ -300,10 +299,10 @@ def render(
         light_B: with one leading axis [B]; directions are in the body's frame.
         image_size: H = W in pixels.
         channels: 1 (grey: BT.601 luma of the albedo) or 3 (RGB).
-        samples: rays a pixel are samples x samples, averaged.
+        samples: a pixel is the mean of samples x samples rays.
         baseline: if not 0, distance of a second camera to the right of the first, in units of the
             body's radius, looking at the same target; its channels follow the first camera's.
-        rays: bound on the rays traced at once (at least one picture), `rays_at_once()` by default.
+        rays: bound on the rays traced at once (at least one image), `rays_at_once()` by default.
 
     Returns:
         f32[B, H, W, C] in [0, 1]; C = channels, or 2 channels with a baseline.
@@ -312,19 +311,20 @@ def render(
         grey = jnp.einsum("bskc,c->bsk", bodies.albedo, jnp.asarray(LUMA), precision="highest")
         bodies = bodies._replace(albedo=grey[..., None])
 
-    def pictures(scenes: tuple[Bodies, Array, Array, Light]) -> Array:
+    def render_chunk(scenes: tuple[Bodies, Array, Array, Light]) -> Array:
         slots = jnp.max(scenes[0].used, axis=0)
         offsets = (0.0, baseline) if baseline else (0.0,)
-        one = functools.partial(_picture, slots=slots, size=image_size, samples=samples)
+        one = functools.partial(_image, slots=slots, size=image_size, samples=samples)
         views = [jax.vmap(functools.partial(one, offset=offset))(scenes) for offset in offsets]
         return jnp.concatenate(views, axis=-1)
 
     scenes = (bodies, elevation_B, azimuth_B, light_B)
-    return _map_chunks(pictures, scenes, (rays or rays_at_once()) // (image_size * samples) ** 2)
+    chunk = (rays or rays_at_once()) // (image_size * samples) ** 2
+    return _map_chunks(render_chunk, scenes, chunk)
 
 
 def _map_chunks(function: Callable[..., Array], tree: Any, size: int) -> Array:
-    """Applies a function of a batch to chunks of `size` (clipped to 1 ... all) in turn."""
+    """Applies a function of a batch to chunks of `size`, clipped to [1, B], one after another."""
     total = jax.tree.leaves(tree)[0].shape[0]
     size = max(1, min(size, total))
     chunks = -(-total // size)  # the last one is padded

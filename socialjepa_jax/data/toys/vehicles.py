@@ -1,10 +1,11 @@
-"""Body plans of the toy world's airplanes, trucks and cars; see `toys_creatures` for the rules."""
+"""Body plans of the toy world's airplanes, trucks and cars, under the rules of `creatures`."""
 
 from typing import Any
 
 import numpy as np
 
 from socialjepa_jax.data.toys.parts import (
+    BLACK,
     PLAIN,
     SIDES,
     Draws,
@@ -19,13 +20,13 @@ from socialjepa_jax.data.toys.parts import (
     wheel,
 )
 
-BLACK, GLASS, STEEL = np.full(3, 0.05), np.array([0.1, 0.13, 0.17]), np.full(3, 0.6)
+GLASS, STEEL = np.array([0.1, 0.13, 0.17]), np.full(3, 0.6)
 WHITE, RED = np.ones(3), np.array([0.6, 0.05, 0.05])
-FORWARD, ACROSS = along((1, 0, 0)), along((0, 1, 0))  # round parts with these axes
+FORWARD, ACROSS = along((1, 0, 0)), along((0, 1, 0))  # rotations of round parts
 
 
 def airplane(draw: Draws) -> list[Part]:
-    """An airplane on its wheels: glider, propellers or jets, one or two pairs of wings."""
+    """Makes an airplane on its wheels: glider, propellers or jets, one or two pairs of wings."""
     radius, span, chord = (
         draw.uniform(0.11, 0.17),
         draw.uniform(0.75, 1.3),
@@ -87,7 +88,7 @@ def _fuselage(
 def _wings(
     kind: str, root: Point, size: Point, sweep: float, dihedral: float, look: dict[str, Any]
 ) -> list[Part]:
-    """A pair of wings of `size` (half chord, span of one, half thickness), swept back and up."""
+    """Makes a pair of swept wings; size is (half chord, span of one wing, half thickness)."""
     chord, span, thickness = size
     wings = []
     for side in SIDES:
@@ -102,7 +103,7 @@ def _wings(
 def _engines(
     kind: int, heights: Point, radius: float, span: float, sweep: float, paint: np.ndarray
 ) -> list[Part]:
-    """0 none, 1 a propeller in the nose, 2 one on each wing, 3 jets under them, 4 at the tail."""
+    """Makes the engines: 0 none, 1 nose propeller, 2 wing propellers, 3 wing jets, 4 tail jets."""
     z, deck = heights
     if kind == 0:
         return []
@@ -128,7 +129,7 @@ def _propeller(center: Point, paint: np.ndarray) -> list[Part]:
 
 
 def truck(draw: Draws) -> list[Part]:
-    """A truck: a cab over or behind its engine, and one of six loads."""
+    """Makes a truck: a cab over or behind the engine, and one of six loads."""
     radius, bed, width = draw.uniform(0.15, 0.22), draw.uniform(0.95, 1.9), draw.uniform(0.33, 0.43)
     cab, height, hood = draw.uniform(0.4, 0.6), draw.uniform(0.5, 0.78), draw.uniform(0.25, 0.42)
     paint, hub = draw.colour(0.1, 0.9, vivid=0.9), draw.colour(0.4, 0.9)
@@ -165,7 +166,7 @@ def truck(draw: Draws) -> list[Part]:
 
 
 def _load(draw: Draws, space: Point, paint: np.ndarray) -> list[Part]:
-    """What a truck carries on a bed of `space` (length, half width, height of its floor)."""
+    """Makes a truck's load on a bed of `space` (length, half width, height of its floor)."""
     kind, pattern, height = draw.choice(6), draw.choice(4), draw.uniform(0.3, 0.75)
     colour = draw.colour(0.15, 0.95)
     length, width, floor = space
@@ -221,7 +222,7 @@ def _logs(length: float, width: float, floor: float, colour: np.ndarray) -> list
 
 
 def car(draw: Draws) -> list[Part]:
-    """A car: coupe, saloon, estate or open; spoiler or roof box as drawn."""
+    """Makes a car: coupe, saloon, estate or open, with optional spoiler or roof box."""
     length, width, radius = (
         draw.uniform(0.75, 1.05),
         draw.uniform(0.36, 0.46),
@@ -261,7 +262,7 @@ def _cabin(
     draw: Draws, length: float, width: float, base: float,
     colours: tuple[np.ndarray, np.ndarray], box: bool,
 ) -> list[Part]:  # fmt: skip
-    """Windows and roof: a straight piece between rounded screens; or seats under the open sky."""
+    """Makes windows and a roof between rounded screens, or the seats of an open car."""
     straight, height, place = draw.uniform(0.1, 0.55), draw.uniform(0.2, 0.38), draw.uniform(0, 0.6)
     screen, rear = draw.uniform(0.16, 0.42), draw.uniform(0.05, 0.45)
     open_top, two_tone = draw.flag(0.2), draw.flag(0.4)

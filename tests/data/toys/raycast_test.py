@@ -41,7 +41,7 @@ def make_light(direction=(0, 0, 1), lamp=0.0, sky=1.0):
     return raycast.Light(jnp.array([direction], jnp.float32), jnp.array([lamp]), jnp.array([sky]))
 
 
-def picture(body, elevation=50.0, azimuth=0.0, light=None, **kwargs):
+def rendered(body, elevation=50.0, azimuth=0.0, light=None, **kwargs):
     angles = (jnp.radians(jnp.array([float(a)])) for a in (elevation, azimuth))
     kwargs = {"image_size": 64} | kwargs
     return np.asarray(raycast.render(body, *angles, light or make_light(), **kwargs))[0]
@@ -160,14 +160,14 @@ def test_a_ball_stands_at_its_depth():
 @pytest.mark.parametrize("radius", [0.3, 0.8])
 def test_a_ball_covers_the_area_of_its_projection(radius):
     body = make_body("ellipsoid", (0, 0, 1.5), [radius] * 3, colours=(0.0, 0.0))
-    dark, bright = picture(body, samples=4), picture(emptied(body), samples=4)
-    disc = radius / np.sqrt(25 - radius**2) / raycast.HALF_WIDTH  # of half the picture's width
+    dark, bright = rendered(body, samples=4), rendered(emptied(body), samples=4)
+    disc = radius / np.sqrt(25 - radius**2) / raycast.HALF_WIDTH  # of half the image's width
     # Counting samples errs by less than one ring of them.
     assert abs((1 - dark / bright).mean() - np.pi / 4 * disc**2) < 2 * np.pi * disc / (2 * 256)
 
 
 @pytest.mark.parametrize("sun", [(0.0, 0.0, 1.0), (0.48, 0.36, 0.8), (-0.6, 0.5, 0.62449980)])
-def test_pictures_equal_a_float64_tracer(sun):
+def test_images_equal_a_float64_tracer(sun):
     """A ball over the ground: Lambert's law on the ball, its cast shadow, the sky, the vignette."""
     size, radius, height, lamp, sky = 64, 0.35, 0.6, 0.6, 0.3
     position, axes = camera_f64(height, 40, 100)
@@ -188,7 +188,7 @@ def test_pictures_equal_a_float64_tracer(sun):
     albedo = np.where(on_ball, 0.9, 0.8 / (1 + 0.02 * (p[..., :2] ** 2).sum(-1)))
     expected = albedo * (lamp * direct + sky * (0.7 + 0.3 * normal[..., 2]))
     body = make_body("ellipsoid", (0, 0, height), [radius] * 3, colours=(0.9, 0.9))
-    actual = picture(body, 40, 100, make_light(sun, lamp, sky))[..., 0]
+    actual = rendered(body, 40, 100, make_light(sun, lamp, sky))[..., 0]
     sharp = (np.abs(gap) < 1e-4) | (~on_ball & (np.abs(distance - radius) < 1e-4))
     assert shadow.sum() > 50 and on_ball.sum() > 200 and sharp.sum() < 10
     np.testing.assert_allclose(actual[~sharp], expected[~sharp], rtol=0, atol=1e-4)
@@ -197,8 +197,8 @@ def test_pictures_equal_a_float64_tracer(sun):
 @pytest.mark.parametrize("kind", raycast.KINDS)
 def test_every_kind_casts_a_shadow_and_is_lit_on_top_alone(kind):
     body = make_body(kind, (0, 0, 1.0), (0.3, 0.3, 0.4))
-    lit = picture(body, 70, 0, make_light(lamp=1.0, sky=0.0))
-    ground = picture(emptied(body), 70, 0, make_light(lamp=1.0, sky=0.0))
+    lit = rendered(body, 70, 0, make_light(lamp=1.0, sky=0.0))
+    ground = rendered(emptied(body), 70, 0, make_light(lamp=1.0, sky=0.0))
     spots = {"top": (0.1, 0.0, 1.4), "under": (0.2, 0.15, 0), "beside": (0.8, 0.0, 0)}
     column, row = (
         np.array([project_f64(spot, 64, 1.0, 70, 0)[axis] for spot in spots.values()], int)
@@ -235,7 +235,7 @@ def test_cameras_see_points_where_a_pinhole_puts_them():
         elevation, azimuth = rng.uniform(30, 70), rng.uniform(0, 360)
         body = make_body("ellipsoid", point, [0.06] * 3, colours=(0.0, 0.0), height=1.0)
         scenes = (
-            picture(b, elevation, azimuth, samples=4, baseline=0.6) for b in (body, emptied(body))
+            rendered(b, elevation, azimuth, samples=4, baseline=0.6) for b in (body, emptied(body))
         )
         seen, empty = (np.moveaxis(scene, -1, 0) for scene in scenes)
         for dark, offset in zip(1 - seen / empty, (0.0, 0.6)):
@@ -247,7 +247,7 @@ def test_cameras_see_points_where_a_pinhole_puts_them():
 
 def test_the_second_eye_leaves_the_first_unchanged():
     body = make_body("box", (0.2, 0, 0.5), (0.3, 0.2, 0.5), colours=(0.2, 0.2))
-    pair, alone = picture(body, samples=4, baseline=0.6), picture(body, samples=4)
+    pair, alone = rendered(body, samples=4, baseline=0.6), rendered(body, samples=4)
     assert pair.shape == (64, 64, 2)
     # Equal but for rounding, which may move a sample on an edge to its other side.
     assert (np.abs(pair[..., :1] - alone) > 1e-5).mean() < 1e-3
@@ -257,7 +257,7 @@ def test_the_second_eye_leaves_the_first_unchanged():
 def test_patterns_show_the_second_colour_where_the_wave_is_positive():
     colours = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
     body = make_body("ellipsoid", (0, 0, 1), [0.8] * 3, colours=colours, pattern=stripes(y=2.0))
-    red, _, blue = np.moveaxis(picture(body, channels=3), -1, 0)[:, 32]
+    red, _, blue = np.moveaxis(rendered(body, channels=3), -1, 0)[:, 32]
     assert (red[16:28] > 0.5).all() and (blue[16:28] < 0.02).all()  # y < 0 is left of the front
     assert (blue[36:48] > 0.5).all() and (red[36:48] < 0.02).all()
 
@@ -266,18 +266,18 @@ def test_grey_is_the_luma_of_rgb():
     colours = ((0.9, 0.4, 0.1), (0.1, 0.3, 0.8))
     body = make_body("box", (0, 0, 0.5), (0.6, 0.4, 0.5), colours=colours, pattern=stripes(z=4.0))
     light = make_light((0.6, 0.0, 0.8), 0.5, 0.3)
-    rgb = picture(body, azimuth=30, light=light, channels=3)
-    grey = picture(body, azimuth=30, light=light)
+    rgb = rendered(body, azimuth=30, light=light, channels=3)
+    grey = rendered(body, azimuth=30, light=light)
     np.testing.assert_allclose(grey[..., 0], rgb @ np.array(raycast.LUMA), rtol=0, atol=2e-6)
 
 
-def test_pictures_do_not_depend_on_how_many_are_traced_at_once():
+def test_images_do_not_depend_on_how_many_are_traced_at_once():
     kinds = ("ellipsoid", "box", "cylinder", "capsule", "box")
     made = [make_body(kind, (0.1, 0, 0.6), (0.4, 0.4, 0.6), colours=(0.3, 0.6)) for kind in kinds]
     bodies = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *made)
     elevations, azimuths, light = [35, 40, 50, 60, 70], [0, 80, 160, 240, 320], (0.6, 0, 0.8)
     one = [
-        picture(body, elevation, azimuth, make_light(light, 0.5, 0.3))
+        rendered(body, elevation, azimuth, make_light(light, 0.5, 0.3))
         for body, elevation, azimuth in zip(made, elevations, azimuths)
     ]
     lights = jax.tree.map(lambda x: jnp.repeat(x, 5, axis=0), make_light(light, 0.5, 0.3))
@@ -289,7 +289,7 @@ def test_pictures_do_not_depend_on_how_many_are_traced_at_once():
 
 def test_samples_are_averaged_within_pixels():
     body = make_body("capsule", (0, 0, 0.6), (0.3, 0.3, 0.6), colours=(0.2, 0.2))
-    fine = picture(body)
-    coarse = picture(body, image_size=16, samples=4)
+    fine = rendered(body)
+    coarse = rendered(body, image_size=16, samples=4)
     averaged = fine.reshape(16, 4, 16, 4, 1).mean((1, 3))
     np.testing.assert_allclose(coarse, averaged, rtol=0, atol=1e-5)
