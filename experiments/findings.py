@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: claims beside the paper's numbers, figures, tables, rows."""
+"""Results of an experiment: claims beside a paper's numbers, plots, tables and rows of all runs."""
 
 import json
 import pathlib
@@ -10,52 +10,63 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from socialjepa_jax import records
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import write_json
-from socialjepa_jax.report import html, style
+from socialjepa_jax.report import figures, html, style
 from socialjepa_jax.report.tables import Cell, Column, Interval, Row, Table, to_html
 
 Rows = list[dict[str, Any]]  # one dictionary of plain values a run
 
+VERDICTS = {True: "agrees", False: "differs", None: "not comparable"}
+
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper (or of theory) beside what was measured.
+    """One statement of a paper (or of theory) beside the measured number.
 
     Attributes:
         id: short name.
         paper: the printed number, or the statement.
         ours: the measured number.
-        agrees: the verdict.
-        note: what was found, as the end of a sentence that begins with the verdict.
+        agrees: the verdict; None if the two cannot be compared, as on different data.
+        note: what was measured, without the verdict, which `plain` puts in front of it.
         std: spread of `ours` over seeds, if there are several.
-        because: why it differs; said only where it does.
+        because: the reason of a difference; stated only if the claim does not agree.
+
+    Raises:
+        InputError: the note begins with a verdict, which would be stated twice.
     """
 
     id: str
     paper: float | str
     ours: float
-    agrees: bool
+    agrees: bool | None
     note: str
     std: float | None = None
     because: str = ""
 
+    def __post_init__(self) -> None:
+        if self.note.startswith(tuple(VERDICTS.values())):
+            raise InputError(f"claim {self.id!r}: the note begins with a verdict: {self.note!r}")
+
     def plain(self) -> dict[str, Any]:
-        """What a file says of it; the note is one sentence that begins with the verdict."""
-        words = [self.note.removesuffix("."), *[self.because] * bool(self.because)]
-        found = self.note if self.agrees or not self.because else f"{'; '.join(words)}."
+        """The claim as a file states it; its note is one sentence that begins with the verdict."""
+        note = self.note
+        if self.because and not self.agrees:
+            note = f"{note.removesuffix('.')}; {self.because}."
         return {
             "id": self.id,
             "paper": self.paper,
             "ours": self.ours,
             "agrees": self.agrees,
-            "note": f"{'agrees' if self.agrees else 'differs'}: {found}",
+            "note": f"{VERDICTS[self.agrees]}: {note}",
             "std": self.std,
         }
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure with what it shows in words, and its caption."""
+class Plot:
+    """A figure, its content in words for those who cannot see it, and its caption."""
 
     figure: Figure
     alt: str
@@ -68,28 +79,28 @@ class Finding:
 
     Attributes:
         title: one line.
-        claims: verdicts.
-        pictures: by the end of their file name; "" is the experiment's own.
-        tables: shown on the page.
+        claims: statements with verdicts.
+        plots: by the end of their file name; "" is the experiment's main plot.
         rows: every run with its settings and metrics.
-        settings: budget and what else a caption must say.
+        tables: shown on the page.
+        settings: budget and other facts for the captions.
     """
 
     title: str
     claims: Sequence[Claim]
-    pictures: Mapping[str, Picture]
+    plots: Mapping[str, Plot]
     rows: Rows
     tables: Sequence[Table] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> None:
-    """Writes NAME*.png and NAME.json, which holds all that `section` needs."""
-    pictures = []
-    for end, picture in finding.pictures.items():
+    """Writes NAME*.png and NAME.json; `section` needs nothing else."""
+    plots = []
+    for end, plot in finding.plots.items():
         file = f"{name}{'_' * bool(end)}{end}.png"
-        (out / file).write_bytes(style.png(picture.figure, 150))
-        pictures.append({"file": file, "alt": picture.alt, "caption": picture.caption})
+        (out / file).write_bytes(style.png(plot.figure, 150))
+        plots.append({"file": file, "alt": plot.alt, "caption": plot.caption})
     write_json(
         out / f"{name}.json",
         {
@@ -99,7 +110,7 @@ def save(finding: Finding, name: str, scale: str, out: pathlib.Path) -> None:
             "environment": records.versions(),
             "settings": dict(finding.settings),
             "claims": [claim.plain() for claim in finding.claims],
-            "pictures": pictures,
+            "pictures": plots,
             "tables": [asdict(table) for table in finding.tables],
             "rows": finding.rows,
         },
@@ -112,9 +123,9 @@ class Section:
 
     Attributes:
         title: one line.
-        content: claims, pictures, tables.
-        verdicts: whether each claim agrees.
-        scale: at which it was run.
+        content: claims, plots, tables.
+        verdicts: True if a claim agrees, for each claim that can be compared.
+        scale: of the run.
     """
 
     title: str
@@ -124,24 +135,25 @@ class Section:
 
 
 def section(name: str, out: pathlib.Path) -> Section | None:
-    """Reads back what `save` wrote, by this process or an earlier one; None if nothing is there."""
+    """Reads the files of `save`, whichever process wrote them; None if there are none."""
     path = out / f"{name}.json"
     if not path.exists():
         return None
-    found = json.loads(path.read_text())
-    claims = [Claim(**claim) for claim in found["claims"]]
-    where = f" Scale {found['scale']}: {_described(found['settings'])}."
+    stored = json.loads(path.read_text())
+    settings = [f"{name.replace('_', ' ')} {value}" for name, value in stored["settings"].items()]
+    where = f" Scale {stored['scale']}: {', '.join(settings)}."
     shown = [
         html.figure((out / p["file"]).read_bytes(), p["alt"], p["caption"] + where, full=True)
-        for p in found.get("pictures", ())
+        for p in stored.get("pictures", ())
     ]
-    tables = [to_html(_table(plain)) for plain in found.get("tables", ())]
-    content = html.join(claims_table(claims), html.figure_grid(*shown), *tables)
-    return Section(found["title"], content, [claim.agrees for claim in claims], found["scale"])
+    tables = [to_html(_table(plain)) for plain in stored.get("tables", ())]
+    content = html.join(_claims_table(stored["claims"]), html.figure_grid(*shown), *tables)
+    verdicts = [claim["agrees"] for claim in stored["claims"] if claim["agrees"] is not None]
+    return Section(stored["title"], content, verdicts, stored["scale"])
 
 
 def _table(plain: Mapping[str, Any]) -> Table:
-    """The table that `asdict` made plain."""
+    """Inverse of `asdict` for tables."""
 
     def cell(value: Any) -> Cell:
         return Interval(**value) if isinstance(value, dict) else value
@@ -154,12 +166,8 @@ def _table(plain: Mapping[str, Any]) -> Table:
     return Table(columns, rows, plain["corner"], plain["caption"])
 
 
-def _described(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items())
-
-
-def claims_table(claims: Sequence[Claim]) -> html.Html:
-    """Paper, ours and the verdict's sentence, one row a claim."""
+def _claims_table(claims: Sequence[Mapping[str, Any]]) -> html.Html:
+    """Table of the paper's number, ours, the spread, the verdict and its sentence."""
     columns = (
         Column("paper", "paper", digits=4),
         Column("ours", "ours", digits=4),
@@ -168,15 +176,10 @@ def claims_table(claims: Sequence[Claim]) -> html.Html:
     )
     rows = [
         Row(
-            claim.id,
-            {
-                "paper": claim.paper,
-                "ours": claim.ours,
-                "std": claim.std,
-                "verdict": "agrees" if claim.agrees else "differs",
-            },
+            claim["id"],
+            {**claim, "verdict": VERDICTS[claim["agrees"]]},
             ranked=False,
-            note=claim.note,
+            note=claim["note"],
         )
         for claim in claims
     ]
@@ -203,3 +206,30 @@ def spread(rows: Rows, column: str, **where: Any) -> float:
 def distinct(rows: Rows, column: str) -> list[Any]:
     """The values of a column in order of appearance."""
     return list(dict.fromkeys(row[column] for row in rows if column in row))
+
+
+def curve(
+    rows: Rows, x: str, y: str, label: str, index: int, dash: style.Dash = "-", **where: Any
+) -> figures.Line:
+    """Mean of column `y` at each value of column `x`, over the selected rows.
+
+    Args:
+        rows: of the experiment.
+        x, y: columns.
+        label: of the curve.
+        index: of its colour.
+        dash: of its line.
+        **where: columns that select the rows.
+    """
+    rows = select(rows, **where)
+    values = sorted(distinct(rows, x))
+    means = [mean(rows, y, **{x: value}) for value in values]
+    return figures.Line(label, values, means, style.agent_color(index), dash, "o")
+
+
+def curves(rows: Rows, x: str, y: str, by: str = "method") -> list[figures.Line]:
+    """One `curve` for each value of the column `by`, under its name."""
+    return [
+        curve(rows, x, y, str(value), index, **{by: value})
+        for index, value in enumerate(distinct(rows, by))
+    ]

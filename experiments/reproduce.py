@@ -1,11 +1,15 @@
 """Runs experiments and writes their numbers, figures and one report page.
 
-    python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
+Command: python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
 
-Every experiment writes DIR/NAME.json and DIR/NAME*.png; DIR/report.html shows all that are in DIR,
-those of earlier calls too: the papers' numbers beside ours and a sentence on each claim. `smoke`
-takes seconds and means nothing; `cpu` is a reduced set for two cores; `gpu` and `paper` are the
-published settings, as far as they are stated.
+Every experiment writes DIR/NAME.json and DIR/NAME*.png. DIR/report.html shows all experiments whose
+files are in DIR, with the papers' numbers beside ours and a sentence on each claim. `smoke` takes
+seconds and its numbers have no meaning; `cpu` is a reduced set for two cores; `gpu` and `paper` are
+the published settings, as far as they are stated. An experiment's module states its own cost and
+expected result.
+
+Cost at --scale=cpu: TODO
+Expected at --scale=cpu: TODO
 """
 
 import importlib
@@ -21,37 +25,37 @@ from socialjepa_jax.report import html
 from socialjepa_jax.running import launch
 
 MODULES = {
-    "id_2d": "experiments.identifiability.two_dimensional",
-    "id_scaling": "experiments.identifiability.scaling",
-    "id_grid": "experiments.identifiability.grid",
-    "id_gennorm": "experiments.identifiability.gennorm",
-    "id_bound": "experiments.identifiability.bound",
-    "id_loss": "experiments.identifiability.loss",
-    "id_anisotropic": "experiments.identifiability.anisotropic",
-    "id_warp": "experiments.identifiability.warp",
-    "id_unmatched": "experiments.identifiability.unmatched",
-    "id_samples": "experiments.identifiability.samples",
-    "id_isotropization": "experiments.identifiability.isotropization",
-    "id_dimension": "experiments.identifiability.dimension",
-    "id_oracle": "experiments.identifiability.oracle",
-    "id_social": "experiments.identifiability.social",
-    "id_planning": "experiments.identifiability.planning",
-    "id_sfa": "experiments.identifiability.sfa",
-    "sigreg_x": "experiments.sigreg.x",
-    "sigreg_resampling": "experiments.sigreg.resampling",
-    "sigreg_quadrature": "experiments.sigreg.quadrature",
-    "sigreg_slices": "experiments.sigreg.slices.experiment",
-    "lejepa_probes": "experiments.lejepa.probes.experiment",
-    "lejepa_loss_accuracy": "experiments.lejepa.loss_accuracy",
-    "lejepa_lambda_views": "experiments.lejepa.lambda_views",
-    "lejepa_ablations": "experiments.lejepa.ablations",
+    "id_2d": ("experiments.identifiability.two_dimensional", "run"),
+    "id_scaling": ("experiments.identifiability.scaling", "run"),
+    "id_grid": ("experiments.identifiability.grid", "run"),
+    "id_gennorm": ("experiments.identifiability.gennorm", "run"),
+    "id_bound": ("experiments.identifiability.predictors", "bound"),
+    "id_loss": ("experiments.identifiability.predictors", "loss"),
+    "id_anisotropic": ("experiments.identifiability.anisotropic", "run"),
+    "id_warp": ("experiments.identifiability.warp", "run"),
+    "id_unmatched": ("experiments.identifiability.unmatched", "run"),
+    "id_samples": ("experiments.identifiability.assumptions", "samples"),
+    "id_isotropization": ("experiments.identifiability.assumptions", "isotropization"),
+    "id_dimension": ("experiments.identifiability.dimension", "run"),
+    "id_oracle": ("experiments.identifiability.dimension", "oracle"),
+    "id_social": ("experiments.identifiability.social", "run"),
+    "id_planning": ("experiments.identifiability.planning", "run"),
+    "id_sfa": ("experiments.identifiability.sfa", "run"),
+    "sigreg_x": ("experiments.sigreg.x", "run"),
+    "sigreg_resampling": ("experiments.sigreg.resampling", "run"),
+    "sigreg_quadrature": ("experiments.sigreg.quadrature", "run"),
+    "sigreg_slices": ("experiments.sigreg.slices.experiment", "run"),
+    "lejepa_probes": ("experiments.lejepa.probes.experiment", "run"),
+    "lejepa_loss_accuracy": ("experiments.lejepa.loss_accuracy", "run"),
+    "lejepa_lambda_views": ("experiments.lejepa.lambda_views", "run"),
+    "lejepa_ablations": ("experiments.lejepa.ablations.experiment", "run"),
 }
-"""Every experiment in the order of the report: name -> module with `run(scale, out)`."""
+"""Every experiment in the order of the report: name -> (module, its function of scale and out)."""
 
 NAMES = tuple(MODULES)
 
-PICTURED = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
-"""Those that train on pictures, and so can do it on photographs too."""
+ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
+"""The experiments that train on images: toys, or photographs if their function gets `eth80`."""
 
 
 def reproduce(
@@ -60,13 +64,13 @@ def reproduce(
     """Runs the experiments in the order of `NAMES` and returns the report page.
 
     Args:
-        names: which; all if there are none.
-        scale: how much to spend.
+        names: of the experiments; all if empty.
+        scale: "smoke" | "cpu" | "gpu" | "paper".
         out: folder of the results.
-        eth80: file of photographs for those experiments that train on pictures.
+        eth80: file of photographs for the experiments that train on images.
 
     Raises:
-        InputError: a name is unknown, or there is no such file.
+        InputError: a name is unknown, or the file does not exist.
     """
     if eth80 is not None and not pathlib.Path(eth80).exists():
         raise InputError(f"--eth80={eth80} does not exist")
@@ -77,8 +81,9 @@ def reproduce(
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
-        settings = {"eth80": eth80} if name in PICTURED else {}
-        finding = importlib.import_module(MODULES[name]).run(scale, out, **settings)
+        module, function = MODULES[name]
+        settings = {"eth80": eth80} if name in ON_IMAGES else {}
+        finding = getattr(importlib.import_module(module), function)(scale, out, **settings)
         findings.save(finding, name, scale, out)
         page = write_page(out)
         logging.info("%s: %.0f s.", name, time.monotonic() - begin)
@@ -86,32 +91,32 @@ def reproduce(
 
 
 def write_page(out: pathlib.Path) -> pathlib.Path:
-    """Writes DIR/report.html from what all experiments so far have left in the folder."""
-    found = {name: part for name in NAMES if (part := findings.section(name, out))}
-    verdicts = [agrees for part in found.values() for agrees in part.verdicts]
+    """Writes DIR/report.html from the files of all experiments in the folder."""
+    parts = {name: part for name in NAMES if (part := findings.section(name, out))}
+    verdicts = [agrees for part in parts.values() for agrees in part.verdicts]
     lede = html.paragraph(
         f"{sum(verdicts)} of {len(verdicts)} claims agree. Every number was measured by these "
         "runs; what differs says why."
     )
-    scales = ", ".join(dict.fromkeys(part.scale for part in found.values()))
-    sections = {name: (part.title, part.content) for name, part in found.items()}
+    scales = ", ".join(dict.fromkeys(part.scale for part in parts.values()))
+    sections = {name: (part.title, part.content) for name, part in parts.items()}
     page = out / "report.html"
     page.write_text(html.page("Experiments", f"scale {scales}", lede, sections))
     return page
 
 
 def define_flags() -> None:
-    """Only a program defines flags; modules that import this one have their own."""
-    flags.DEFINE_list("only", [], "Experiments to run; all without it.")
+    """Defines the command's flags; not at import, since other commands import this module."""
+    flags.DEFINE_list("only", [], "Experiments to run; all by default.")
     flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
     flags.DEFINE_string("out", None, "Folder of the results.", required=True)
     flags.DEFINE_string(
-        "eth80", None, f"File of ETH-80: {', '.join(PICTURED)} on photographs, not on toys."
+        "eth80", None, f"File of ETH-80: {', '.join(ON_IMAGES)} on photographs, not on toys."
     )
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command."""
     given = flags.FLAGS
     print(reproduce(given.only, given.scale, pathlib.Path(given.out).resolve(), given.eth80))
 

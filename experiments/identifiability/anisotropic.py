@@ -12,24 +12,21 @@ import jax
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, WEIGHTS, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, WEIGHTS, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import metrics, sfa, spectrum
 from socialjepa_jax.identifiability.mixings import Parabola
 from socialjepa_jax.identifiability.worlds import LatentWorld
-from socialjepa_jax.report import figures, style
+from socialjepa_jax.report import figures
 
 SLOW = 0.95
 RATIOS = {"smoke": (1.0, 3.0), "cpu": (1.0, 1.5, 1.8, 2.2, 2.5, 3.0)}
 RATIOS["gpu"] = RATIOS["paper"] = tuple(np.arange(1.0, 3.6, 0.25).tolist())
 LOSSES: dict[str, tuple[str, ...]] = {"smoke": ("aninfonce",)}
 LOSSES |= dict.fromkeys(("cpu", "gpu", "paper"), ("sigreg", "whiten", "aninfonce"))
-
-
-# Of the threshold's rival, for whitening alone.
-GAUSSIANITY = (
+GAUSSIANITY = (  # why SIGReg does not follow whitening's threshold
     "the rival that whitening prefers beyond the threshold, the slow latent's quadratic "
     "eigenfunction, is not Gaussian, and SIGReg refuses it"
 )
@@ -39,29 +36,28 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     """Sweeps the ratio of the two decay rates."""
     budget, process = BUDGETS[scale], OrnsteinUhlenbeck(2)
     world = LatentWorld(process, Parabola(), PRESET.noised)
-    rows: findings.Rows = []
+    rows: Rows = []
     for loss in LOSSES[scale]:
         runs = [
-            Run(
+            SweepRun(
                 process.params((SLOW, SLOW**ratio)),
                 SLOW,
-                seed,
-                WEIGHTS.get(loss, 0.5),
+                WEIGHTS[loss],
                 labels={"ratio": ratio, "method": loss, "oracle_r2": _predicted(ratio)},
             )
             for ratio in RATIOS[scale]
-            for seed in range(budget.seeds)
         ]
-        for m in runs_lib.study(world, runs_lib.learner(budget, loss), runs, budget):
-            slow, fast = np.asarray(metrics.r2(m.outcome.h, m.outcome.z, multioutput="raw"))
+        for trained in runs_lib.train(world, runs_lib.learner(budget, loss), runs, budget):
+            h, z = trained.outcome.h, trained.outcome.z
+            slow, fast = np.asarray(metrics.r2(h, z, multioutput="raw"))
             # Theorem 3 is about isotropic pairs.
-            row = {k: v for k, v in m.row.items() if not k.startswith("slack")}
+            row = {k: v for k, v in trained.row.items() if not k.startswith("slack")}
             rows.append({**row, "r2_slow": float(slow), "r2_fast": float(fast)})
     rows += [_sequential(ratio) for ratio in RATIOS[scale]]
     return Finding(
         "Latents of different speed",
         _claims(rows),
-        {"": _picture(rows)},
+        {"": _plot(rows)},
         rows,
         settings=runs_lib.settings(budget, slow_rho=SLOW, mixing="parabola"),
     )
@@ -84,56 +80,41 @@ def _sequential(ratio: float) -> dict:
     return {"ratio": ratio, "method": "xsfa", "r2_slow": slow, "r2_fast": fast}
 
 
-def _picture(rows: findings.Rows) -> Picture:
-    ratios = sorted(findings.distinct(rows, "ratio"))
-    curves = [
-        figures.Line(
-            name,
-            ratios,
-            [findings.mean(rows, "r2_fast", ratio=r, method=name) for r in ratios],
-            style.agent_color(k),
-            marker="o",
-        )
-        for k, name in enumerate(findings.distinct(rows, "method"))
-    ]
-    fine = np.linspace(1.0, max(ratios), 100)
-    curves.append(
-        figures.Line(
-            "predicted", fine, [_predicted(float(r)) for r in fine], "#1d2430", (0, (2, 2))
-        )
-    )
+def _plot(rows: Rows) -> Plot:
+    ratios = np.linspace(1.0, max(findings.distinct(rows, "ratio")), 100)
+    predicted = [_predicted(float(ratio)) for ratio in ratios]
     figure = figures.lines(
-        curves,
+        [
+            *findings.curves(rows, "ratio", "r2_fast"),
+            figures.Line("predicted", ratios, predicted, "#1d2430", (0, (2, 2))),
+        ],
         title="The fast latent, and how much faster it decays",
         x_label="decay rate of the fast latent over the slow one's",
         y_label="R² of the fast latent",
     )
-    return Picture(figure, "R² of the fast latent against the ratio of rates", "Two latents.")
+    return Plot(figure, "R² of the fast latent against the ratio of rates", "Two latents.")
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _claims(rows: Rows) -> list[Claim]:
     claims = []
-    for name in findings.distinct(rows, "method"):
-        if name == "xsfa":
+    for loss in findings.distinct(rows, "method"):
+        if loss == "xsfa":
             continue
-        some = findings.select(rows, method=name)
-        below = np.mean([r["r2_fast"] for r in some if r["ratio"] < 2.0])
-        above = np.mean([r["r2_fast"] for r in some if r["ratio"] > 2.0])
-        good = bool(below > 0.8 and above < 0.2) if name != "aninfonce" else bool(above > 0.8)
-        says = (
-            "max K < 2 min K is necessary and sufficient"
-            if name != "aninfonce"
-            else "AnInfoNCE lifts the threshold"
-        )
+        some = findings.select(rows, method=loss)
+        below = np.mean([row["r2_fast"] for row in some if row["ratio"] < 2.0])
+        above = np.mean([row["r2_fast"] for row in some if row["ratio"] > 2.0])
+        statement, agrees = "max K < 2 min K is necessary and sufficient", below > 0.8 > 0.2 > above
+        if loss == "aninfonce":
+            statement, agrees = "AnInfoNCE lifts the threshold", above > 0.8
         claims.append(
             Claim(
-                f"{name}/fast latent",
-                says,
+                f"{loss}/fast latent",
+                statement,
                 float(above),
-                good,
-                f"R² of the fast latent is {below:.3f} below "
-                f"the threshold on average and {above:.3f} above it.",
-                because=GAUSSIANITY if name == "sigreg" else "",
+                bool(agrees),
+                f"R² of the fast latent is {below:.3f} below the threshold on average and "
+                f"{above:.3f} above it.",
+                because=GAUSSIANITY if loss == "sigreg" else "",
             )
         )
     return claims

@@ -4,7 +4,9 @@ The published code's noise, which is not stationary, stands beside two stationar
 same marginals. Cost at --scale=cpu: about six minutes on one core.
 """
 
+import itertools
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, MIXINGS, PRESET, WEIGHTS, Run
-from socialjepa_jax.dynamics.stationary import Copula, Langevin, PublishedNoise
+from experiments.identifiability.runs import BUDGETS, MIXINGS, PRESET, WEIGHTS, SweepRun
+from socialjepa_jax.dynamics import Copula, Langevin, PublishedNoise
 from socialjepa_jax.identifiability import metrics
 from socialjepa_jax.identifiability.worlds import LatentWorld
 from socialjepa_jax.report import figures, style
@@ -46,9 +48,10 @@ GRID = np.stack(np.meshgrid(AXIS, AXIS), -1).reshape(-1, 2)  # where the code sc
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains every shape, mixing, loss and process."""
     budget = BUDGETS[scale]
+    if scale == "cpu":
+        budget = replace(budget, seeds=1)
     alphas, mixings, losses, processes = SETS[scale]
-    seeds = 1 if scale == "cpu" else budget.seeds
-    rows: findings.Rows = []
+    rows: Rows = []
     for kind in processes:
         process = PROCESSES[kind]
         for name in mixings:
@@ -56,84 +59,76 @@ def run(scale: str, out: pathlib.Path) -> Finding:
             for loss in losses:
                 labels = {"process": kind, "mixing": name, "method": loss}
                 runs = [
-                    Run(
+                    SweepRun(
                         process.params(RHO, alpha),
                         RHO,
-                        seed,
                         WEIGHTS[loss],
                         labels={**labels, "alpha": alpha},
                     )
                     for alpha in alphas
-                    for seed in range(seeds)
                 ]
                 objective = runs_lib.learner(budget, loss, mixing=MIXINGS[name])
-                for m, one in zip(runs_lib.study(world, objective, runs, budget), runs):
-                    params = world.mixing.init(jax.random.key(one.seed))
+                for trained in runs_lib.train(world, objective, runs, budget):
+                    params = world.mixing.init(jax.random.key(trained.row["seed"]))
                     x = world.mixing.forward(params, jnp.asarray(GRID, jnp.float32))
-                    grid_r2 = metrics.r2(m.encode(np.asarray(x)), GRID)
-                    rows.append({**m.row, "r2_hz_grid": float(grid_r2)})
-    pictures = {name: _picture(rows, name) for name in mixings}
+                    grid_r2 = metrics.r2(trained.encode(np.asarray(x)), GRID)
+                    rows.append({**trained.row, "r2_hz_grid": float(grid_r2)})
     return Finding(
         "The shape of the latents' distribution",
         _claims(rows),
-        pictures,
+        {name: _plot(rows, name) for name in mixings},
         rows,
-        settings=runs_lib.settings(budget, seeds=seeds, rho=RHO),
+        settings=runs_lib.settings(budget, rho=RHO),
     )
 
 
-def _curve(rows: findings.Rows, metric: str, **where: Any) -> tuple[list[float], list[float]]:
-    alphas = sorted(findings.distinct(rows, "alpha"))
-    return alphas, [findings.mean(rows, metric, alpha=a, **where) for a in alphas]
+def _curve(
+    rows: Rows, mixing: str, loss: str, kind: str, index: int = 0, dash: style.Dash = "-"
+) -> figures.Line:
+    where = {"mixing": mixing, "method": loss, "process": kind}
+    return findings.curve(rows, "alpha", "r2_hz_grid", f"{loss}, {kind}", index, dash, **where)
 
 
-def _picture(rows: findings.Rows, mixing: str) -> Picture:
+def _plot(rows: Rows, mixing: str) -> Plot:
     dashes: dict[str, style.Dash] = {
         "published": "-",
         "langevin": (0, (4, 2)),
         "copula": (0, (1, 1)),
     }
-    curves = []
-    for k, loss in enumerate(findings.distinct(rows, "method")):
-        for kind in findings.distinct(rows, "process"):
-            alphas, values = _curve(rows, "r2_hz_grid", mixing=mixing, method=loss, process=kind)
-            label = f"{loss}, {kind}"
-            curves.append(
-                figures.Line(label, alphas, values, style.agent_color(k), dashes[kind], "o")
-            )
     figure = figures.lines(
-        curves,
+        [
+            _curve(rows, mixing, loss, kind, k, dashes[kind])
+            for k, loss in enumerate(findings.distinct(rows, "method"))
+            for kind in findings.distinct(rows, "process")
+        ],
         title=f"Recovery against the latents' shape, {mixing}",
         x_label="shape alpha (1 Laplace, 2 Gaussian, large uniform)",
         y_label="R²(h→z) on a grid",
         log_x=True,
-        x_ticks=alphas,
+        x_ticks=sorted(findings.distinct(rows, "alpha")),
         y_floor=0.0,
     )
-    return Picture(
+    return Plot(
         figure,
         f"R² against alpha for the {mixing} mixing",
         "Scored on a grid of [-3, 3]², as the published code does.",
     )
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _claims(rows: Rows) -> list[Claim]:
     claims = []
-    for mixing in findings.distinct(rows, "mixing"):
-        for loss in findings.distinct(rows, "method"):
-            for kind in findings.distinct(rows, "process"):
-                where = {"mixing": mixing, "method": loss, "process": kind}
-                alphas, values = _curve(rows, "r2_hz_grid", **where)
-                peak = alphas[int(np.nanargmax(values))]
-                gauss = values[alphas.index(2.0)]
-                good = peak == 2.0 or gauss > max(values) - 0.005
-                claims.append(
-                    Claim(
-                        f"{mixing}/{loss}/{kind}/peak",
-                        "R² peaks at alpha = 2",
-                        peak,
-                        good,
-                        f"R² {max(values):.4f} at alpha {peak:g}, {gauss:.4f} at 2.",
-                    )
-                )
+    columns = [findings.distinct(rows, name) for name in ("mixing", "method", "process")]
+    for mixing, loss, kind in itertools.product(*columns):
+        curve = _curve(rows, mixing, loss, kind)
+        peak, top = curve.x[int(np.nanargmax(curve.y))], max(curve.y)
+        gauss = curve.y[list(curve.x).index(2.0)]
+        claims.append(
+            Claim(
+                f"{mixing}/{loss}/{kind}/peak",
+                "R² peaks at alpha = 2",
+                peak,
+                peak == 2.0 or gauss > top - 0.005,
+                f"R² {top:.4f} at alpha {peak:g}, {gauss:.4f} at 2.",
+            )
+        )
     return claims

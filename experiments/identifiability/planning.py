@@ -9,11 +9,10 @@ import pathlib
 import numpy as np
 from scipy import stats
 
-from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
 from experiments.identifiability.figures import scatter
-from experiments.identifiability.runs import BUDGETS, PRESET, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import control, metrics, planning
 from socialjepa_jax.identifiability.mixings import Spiral
@@ -28,21 +27,17 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains a range of lambdas on the spiral and plans with each encoder."""
     budget, process = BUDGETS[scale], OrnsteinUhlenbeck(2)
     world = LatentWorld(process, Spiral(), PRESET.noised)
-    runs = [
-        Run(process.params(RHO), RHO, seed, weight)
-        for weight in LAMBDAS[scale]
-        for seed in range(budget.seeds)
-    ]
-    rows: findings.Rows = []
-    for m in runs_lib.study(world, runs_lib.learner(budget), runs, budget):
-        z, h = m.outcome.z, m.outcome.h
+    runs = [SweepRun(process.params(RHO), RHO, weight) for weight in LAMBDAS[scale]]
+    rows: Rows = []
+    for trained in runs_lib.train(world, runs_lib.learner(budget), runs, budget):
+        z, h = trained.outcome.z, trained.outcome.h
         report = control.latent_control(control.EXAMPLE, metrics.fit_affine(z, h)[0])
         pairs = planning.random_pairs(len(z), 30)
         plans = planning.straight_line_plans(z, h, pairs)
         truth = planning.straight_line_plans(z, z, pairs)
         rows.append(
             {
-                **m.row,
+                **trained.row,
                 "gain_error": report.gain_error,
                 "regret": report.regret,
                 "length_ratio": float(plans.length_ratio.mean()),
@@ -50,7 +45,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
             }
         )
     r2 = np.array([r["r2_hz"] for r in rows])
-    pictures = {}
+    plots = {}
     for key, label in (("length_ratio", "path length over chord"), ("gain_error", "gain error")):
         values = np.array([r[key] for r in rows])
         figure = scatter(
@@ -59,17 +54,17 @@ def run(scale: str, out: pathlib.Path) -> Finding:
             x_label="R²(h→z)",
             y_label=label,
         )
-        pictures[key] = Picture(figure, f"{label} against R²", "Each point is an encoder.")
+        plots[key] = Plot(figure, f"{label} against R²", "Each point is an encoder.")
     return Finding(
         "Planning in the learnt space",
         _claims(rows, r2),
-        pictures,
+        plots,
         rows,
         settings=runs_lib.settings(budget, rho=RHO, plans=30),
     )
 
 
-def _claims(rows: findings.Rows, r2: np.ndarray) -> list[Claim]:
+def _claims(rows: Rows, r2: np.ndarray) -> list[Claim]:
     best = rows[int(r2.argmax())]
     excess = best["length_ratio"] / best["length_ratio_true"]
     claims = [
@@ -78,18 +73,17 @@ def _claims(rows: findings.Rows, r2: np.ndarray) -> list[Claim]:
             "1: indistinguishable from the oracle",
             excess,
             excess < 1.15,
-            f"path length over chord "
-            f"{best['length_ratio']:.3f} at R² {best['r2_hz']:.3f}; plans in the true latents "
-            f"have {best['length_ratio_true']:.3f}, as a library of that size is coarse.",
+            f"path length over chord {best['length_ratio']:.3f} at R² {best['r2_hz']:.3f}; plans "
+            f"in the true latents have {best['length_ratio_true']:.3f}, as a library of that size "
+            "is coarse.",
         ),
         Claim(
             "best encoder/LQR regret",
             "0 for an orthogonal map (theorem 4)",
             best["regret"],
             best["regret"] < 0.1,
-            f"relative excess cost of LQR "
-            f"designed in the learnt space; the map's orthogonality error is "
-            f"{best['orth_err_normalized']:.3f}.",
+            "relative excess cost of LQR designed in the learnt space; the map's orthogonality "
+            f"error is {best['orth_err_normalized']:.3f}.",
         ),
     ]
     if len(rows) > 2:

@@ -1,4 +1,4 @@
-"""What the identifiability experiments share: budgets, learners, and sweeps measured run by run."""
+"""Budgets, learners and trained runs of the identifiability experiments."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.findings import Finding, Rows
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
-from socialjepa_jax.identifiability import metrics, sweep
+from socialjepa_jax.identifiability import hermite, metrics, sweep
 from socialjepa_jax.identifiability.mixings import Mixing, Parabola, RealNVP, Sinusoid, Spiral
 from socialjepa_jax.identifiability.sweep import Outcome, Preset
 from socialjepa_jax.identifiability.worlds import LatentWorld, stack
@@ -25,7 +25,7 @@ PRESET = sweep.PRESETS["code"]  # the published tables follow the code
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on a run.
+    """Size and length of a run.
 
     Attributes:
         steps: updates.
@@ -59,7 +59,7 @@ COUPLING_FACTOR = 3  # couplings converge more slowly, and their steps are cheap
 
 def for_mixing(budget: Budget, mixing: Mixing) -> Budget:
     """A reduced budget, longer for couplings; the published budget as it is."""
-    if budget is PUBLISHED or not isinstance(mixing, RealNVP):
+    if budget.steps == PUBLISHED.steps or not isinstance(mixing, RealNVP):
         return budget
     return replace(budget, steps=budget.steps * COUPLING_FACTOR)
 
@@ -71,7 +71,8 @@ MIXINGS: dict[str, Mixing] = {
     "sinusoid": Sinusoid(),
     "realnvp": NVP_2D,
 }
-WEIGHTS = {"sigreg": 1e-3, "whiten": 0.5, "infonce": 0.5, "none": 0.5}  # the code's lambdas in 2-D
+# The published code's lambdas in 2-D; AnInfoNCE is ours and takes InfoNCE's.
+WEIGHTS = {"sigreg": 1e-3, "whiten": 0.5, "infonce": 0.5, "aninfonce": 0.5, "none": 0.5}
 
 
 def learner(
@@ -84,7 +85,7 @@ def learner(
     kernel: str = "fixed",
     preset: Preset = PRESET,
 ) -> Pairs:
-    """An MLP learner, or the matched one if `mixing` is a RealNVP."""
+    """Returns an MLP learner, or the matched one if `mixing` is a RealNVP."""
     encoder: MLPConfig | CouplingConfig = MLPConfig(
         inputs, outputs or inputs, budget.hidden, preset.mlp_layers
     )
@@ -103,95 +104,116 @@ def learner(
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a sweep.
+class SweepRun:
+    """One setting of a sweep, to be run with several seeds.
 
     Attributes:
         process: parameters of its latent process.
         rho: correlation of a pair, for the bound.
-        seed: of the draws, the initialisation and the mixing's weights.
         weight: lambda.
-        sigma: kernel width.
-        samples: of a finite world.
-        labels: what the run is, as columns of its row.
+        samples: of a finite world; None for fresh pairs at every step.
+        labels: further columns of its rows.
     """
 
     process: Any
     rho: float
-    seed: int = 0
-    weight: float = 1e-3
-    sigma: float = 1.0
+    weight: float = WEIGHTS["sigreg"]
     samples: int | None = None
     labels: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """A trained run: its row, its encodings of fresh pairs, and how to encode anything else."""
+class TrainedRun:
+    """A setting trained with one seed.
+
+    Attributes:
+        row: settings, labels and metrics.
+        outcome: latents, observations and encodings of fresh pairs.
+        encode: observations [N, X] -> codes f64[N, E].
+    """
 
     row: dict[str, Any]
     outcome: Outcome
     encode: Callable[[np.ndarray], np.ndarray]
 
 
-def study(
+def train(
     world: LatentWorld,
     objective: Pairs,
-    runs: Sequence[Run],
+    runs: Sequence[SweepRun],
     budget: Budget,
     preset: Preset = PRESET,
     tries: int = 1,
-) -> list[Measured]:
-    """Trains the runs as agents of one program and measures each.
+) -> list[TrainedRun]:
+    """Trains each run with the seeds 0 ... budget.seeds - 1, as agents of one sweep.
 
-    As in the published code a run may be tried with several seeds (1,000 apart, which change its
-    mixing too); the one with the least last loss is kept.
+    Args:
+        world: of all runs.
+        objective: of all runs.
+        runs: settings of the sweep.
+        budget: of a run. The seed is that of draws, initialisation and the mixing's weights.
+        preset: conventions of paper or code.
+        tries: attempts a seed, 1,000 apart; as in the published code the one with the least last
+            loss is kept. They differ in the mixing too.
+
+    Returns:
+        A trained run for each run and seed, run by run.
     """
-    asked, runs = runs, [replace(r, seed=r.seed + 1000 * k) for r in runs for k in range(tries)]
+    attempts = [
+        (run, seed + 1000 * k) for run in runs for seed in range(budget.seeds) for k in range(tries)
+    ]
+    seeds = [seed for _, seed in attempts]
     trainer = sweep.make_trainer(
         world,
         objective,
         sweep.published_optimizer(preset),
-        len(runs),
+        len(attempts),
         steps=budget.steps,
         batch_size=budget.batch_size,
         steps_per_call=budget.steps // 4,
     )
-    worlds = stack([world.params(run.process, run.seed, run.samples) for run in runs])
-    hparams = sweep.make_hparams(
-        [run.seed for run in runs],
-        steps=budget.steps,
-        weight=[run.weight for run in runs],
-        sigma=[run.sigma for run in runs],
-    )
+    worlds = stack([world.params(run.process, seed, run.samples) for run, seed in attempts])
+    weights = [run.weight for run, _ in attempts]
+    hparams = sweep.make_hparams(seeds, steps=budget.steps, weight=weights)
     trained = sweep.train(trainer, worlds, hparams)
-    found = sweep.outcomes(trainer, trained.state, worlds, seed=4321, num=budget.points)
+    outcomes = sweep.outcomes(trainer, trained.state, worlds, seed=4321, num=budget.points)
     measured = []
-    for k, (run, outcome) in enumerate(zip(runs, found)):
-        row = {"rho": run.rho, "seed": run.seed, "lambda": run.weight, **run.labels}
+    for k, ((run, seed), outcome) in enumerate(zip(attempts, outcomes)):
+        row = {"rho": run.rho, "seed": seed, "lambda": run.weight, **run.labels}
         row |= outcome.metrics(run.rho)
         row |= {name: float(curve[k, -1]) for name, curve in trained.curves.items()}
         if type(world.process) is OrnsteinUhlenbeck:
             row |= _theory(outcome, run.rho)
-        measured.append(Measured(row, outcome, _encoder(objective, trained.state, k)))
-    tried = [measured[n * tries : (n + 1) * tries] for n in range(len(asked))]
-    return [min(some, key=lambda m: m.row["loss"]) for some in tried]
+        measured.append(TrainedRun(row, outcome, _encoder(objective, trained.state, k)))
+    groups = [measured[start : start + tries] for start in range(0, len(measured), tries)]
+    return [min(group, key=lambda run: run.row["loss"]) for group in groups]
+
+
+def trained_rows(
+    world: LatentWorld,
+    objective: Pairs,
+    runs: Sequence[SweepRun],
+    budget: Budget,
+    tries: int = 1,
+) -> Rows:
+    """Rows of the trained runs, see `train`."""
+    return [run.row for run in train(world, objective, runs, budget, tries=tries)]
 
 
 def _theory(outcome: Outcome, rho: float) -> dict[str, float]:
-    """A Gaussian world: the slack of the bound, recovered dynamics, variance by Hermite degree."""
-    found: dict[str, float] = {}
+    """Slack of the bound, recovered dynamics and variance by Hermite degree in a Gaussian world."""
+    columns: dict[str, float] = {}
     if outcome.h.shape != outcome.z.shape:
-        return found
+        return columns
     slack, error = metrics.bound_slack(outcome.z, outcome.h, outcome.h_prime, rho)
     dynamics = metrics.recovered_dynamics(outcome.h, outcome.h_prime, rho)
-    found |= {"slack": slack, "slack_std": error}
-    found |= {k: float(v) for k, v in dynamics.items() if k.endswith("error")}
+    columns |= {"slack": slack, "slack_std": error}
+    columns |= {k: float(v) for k, v in dynamics.items() if k.endswith("error")}
     if outcome.z.shape[1] == 2:
-        energy = metrics.hermite_spectrum(outcome.z, outcome.h, 5).sum(0)[1:]
+        energy = hermite.hermite_spectrum(outcome.z, outcome.h, 5).sum(0)[1:]
         total = np.var(outcome.h, axis=0).sum()
-        found |= {f"degree_{d}": float(e / total) for d, e in enumerate(energy, 1)}
-    return found
+        columns |= {f"degree_{d}": float(e / total) for d, e in enumerate(energy, 1)}
+    return columns
 
 
 def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -202,7 +224,7 @@ def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[np.ndarray], np.
 
 
 def by_loss(rows: Rows) -> str:
-    """What optimisation has to do with it, where runs differ in nothing but the seed."""
+    """Sentence on R² at the least and the largest loss of runs that differ in the seed only."""
     best, *_, worst = sorted(rows * 2, key=lambda row: row["loss"])
     return (
         f"training stops in different places, R² {best['r2_hz']:.4f} at a loss of "
@@ -211,22 +233,33 @@ def by_loss(rows: Rows) -> str:
 
 
 def settings(budget: Budget, **more: Any) -> dict[str, Any]:
-    """What a caption says about how the runs were made."""
+    """Facts about the runs for the captions."""
     return {"preset": "code", **asdict(budget), **more}
 
 
-def rows_of(
+def stored_rows(
     names: Sequence[str],
     out: pathlib.Path,
     scale: str,
-    fallback: Callable[[str, pathlib.Path], Finding],
+    fallback: tuple[str, Callable[[str, pathlib.Path], Finding]],
 ) -> Rows:
-    """Rows that earlier experiments at this scale left in `out`; else those of `fallback`."""
-    rows: Rows = []
+    """Rows that earlier experiments at this scale left in `out`, or those of the fallback.
+
+    Args:
+        names: of the experiments.
+        out: folder of their files.
+        scale: rows of other scales are left out.
+        fallback: name and run function of the experiment to run if there are no rows.
+
+    Returns:
+        The rows, with the experiment's name in the column "experiment".
+    """
+    found: Rows = []
     for name in names:
         path = out / f"{name}.json"
         if path.exists():
             stored = json.loads(path.read_text())
             if stored["scale"] == scale:
-                rows += [{"experiment": name, **row} for row in stored["rows"]]
-    return rows or [{"experiment": names[0], **row} for row in fallback(scale, out).rows]
+                found += [{"experiment": name, **row} for row in stored["rows"]]
+    name, run = fallback
+    return found or [{"experiment": name, **row} for row in run(scale, out).rows]

@@ -4,20 +4,18 @@ The InfoNCE kernel that widens with the dimension stands beside the fixed one: d
 fails? Dimensions above 32 want a GPU. Cost at --scale=cpu: a few minutes on one core.
 """
 
-import dataclasses
 import pathlib
-
-import numpy as np
+from dataclasses import replace
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability.mixings import RealNVP
 from socialjepa_jax.identifiability.worlds import LatentWorld
 from socialjepa_jax.models.coupling import CouplingConfig
-from socialjepa_jax.report import figures, style, tables
+from socialjepa_jax.report import figures, tables
 from socialjepa_jax.report.papers import identifiability as paper
 
 RHO = 0.95
@@ -33,118 +31,103 @@ METHODS = {  # name -> (regulariser, lambda, kernel)
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains every dimension with every method."""
-    budget = dataclasses.replace(BUDGETS[scale], seeds={"smoke": 1, "cpu": 2}.get(scale, 5))
-    rows: findings.Rows = []
+    budget = replace(BUDGETS[scale], seeds={"smoke": 1, "cpu": 2}.get(scale, 5))
+    rows: Rows = []
     for dim in DIMS[scale]:
         process, mixing = OrnsteinUhlenbeck(dim), RealNVP(CouplingConfig(dim, 4))
         world = LatentWorld(process, mixing, PRESET.noised)
         for method in ("sigreg", "infonce_scaled") if scale == "smoke" else tuple(METHODS):
             regularizer, weight, kernel = METHODS[method]
-            runs = [
-                Run(process.params(RHO), RHO, seed, weight, labels={"N": dim, "method": method})
-                for seed in range(budget.seeds)
-            ]
+            labels = {"N": dim, "method": method}
+            setting = SweepRun(process.params(RHO), RHO, weight, labels=labels)
             objective = runs_lib.learner(budget, regularizer, mixing=mixing, kernel=kernel)
             spent = runs_lib.for_mixing(budget, mixing)
             tries = runs_lib.TRIES[scale] if dim <= 32 else 1
-            rows += [m.row for m in runs_lib.study(world, objective, runs, spent, tries=tries)]
+            rows += runs_lib.trained_rows(world, objective, [setting], spent, tries)
     return Finding(
         "Latent dimension and regulariser",
         _claims(rows),
-        {"": _picture(rows)},
+        {"": _plot(rows)},
         rows,
         [_table(rows)],
         runs_lib.settings(budget, rho=RHO, dimensions=list(DIMS[scale])),
     )
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _printed(dim: int, method: str) -> float:
+    return float(str(paper.SCALING.row(str(dim))[method]))
+
+
+def _claims(rows: Rows) -> list[Claim]:
     claims = []
-    for dim in findings.distinct(rows, "N"):
-        printed = paper.SCALING.row(str(dim))
+    dims = findings.distinct(rows, "N")
+    for dim in dims:
         for method in ("sigreg", "whiten", "infonce"):
-            if not findings.select(rows, N=dim, method=method):
-                continue
-            ours = findings.mean(rows, "r2_hz", N=dim, method=method)
-            std = findings.spread(rows, "r2_hz", N=dim, method=method)
-            expected = float(str(printed[method]))
-            # The paper's own spreads: 5e-6 for the first two, up to 0.042 for InfoNCE.
-            near = abs(ours - expected) < (0.05 if method == "infonce" else 5e-4)
-            claims.append(
-                Claim(
-                    f"N={dim}/{method}/r2_hz",
-                    expected,
-                    ours,
-                    near,
-                    f"off by {ours - expected:+.2g}.",
-                    std,
-                    runs_lib.by_loss(findings.select(rows, N=dim, method=method)),
-                )
-            )
-        align = findings.mean(rows, "alignment", N=dim, method="sigreg")
-        printed_align = paper.SIGREG_ALIGNMENT[dim]
-        near = abs(align - printed_align) < 0.003
-        claims.append(
-            Claim(
-                f"N={dim}/sigreg/align",
-                printed_align,
-                align,
-                near,
-                f"(1 - rho²)/2 = {(1 - RHO**2) / 2:.4f} is "
-                "the least value of a white encoder on pairs that are both noised.",
-            )
-        )
-    fixed, scaled = (
-        np.array(
-            [findings.mean(rows, "r2_hz", N=n, method=m) for n in findings.distinct(rows, "N")]
-        )
-        for m in ("infonce", "infonce_scaled")
-    )
-    if np.isfinite(fixed).all():
-        cured = bool(scaled.min() > 0.99)
-        claims.append(
-            Claim(
-                "infonce, scaled kernel/least r2_hz",
-                "per-dimension kernel tuning would presumably restore performance",
-                float(scaled.min()),
-                cured,
-                f"least R² over all N is {scaled.min():.3f} "
-                f"with sigma growing as sqrt(N/2) and {fixed.min():.3f} with sigma 1.",
-                because="a wider kernel rewards codes that spread: their variance a dimension is "
-                + ", ".join(
-                    f"{findings.mean(rows, 'trace_cov', N=n, method='infonce_scaled') / n:.1f} "
-                    f"at N = {n}"
-                    for n in findings.distinct(rows, "N")
-                ),
-            )
-        )
+            if some := findings.select(rows, N=dim, method=method):
+                claims.append(_recovery_claim(some, dim, method))
+        claims.append(_alignment_claim(rows, dim))
+    if findings.select(rows, method="infonce"):
+        claims.append(_kernel_claim(rows, dims))
     return claims
 
 
-def _picture(rows: findings.Rows) -> Picture:
+def _recovery_claim(rows: Rows, dim: int, method: str) -> Claim:
+    ours, printed = findings.mean(rows, "r2_hz"), _printed(dim, method)
+    # The paper's own spreads: 5e-6 for the first two, up to 0.042 for InfoNCE.
+    tolerance = 0.05 if method == "infonce" else 5e-4
+    return Claim(
+        f"N={dim}/{method}/r2_hz",
+        printed,
+        ours,
+        abs(ours - printed) < tolerance,
+        f"off by {ours - printed:+.2g}.",
+        findings.spread(rows, "r2_hz"),
+        runs_lib.by_loss(rows),
+    )
+
+
+def _alignment_claim(rows: Rows, dim: int) -> Claim:
+    ours, printed = findings.mean(rows, "alignment", N=dim, method="sigreg"), paper.SIGREG_ALIGNMENT
+    return Claim(
+        f"N={dim}/sigreg/align",
+        printed[dim],
+        ours,
+        abs(ours - printed[dim]) < 0.003,
+        f"(1 - rho²)/2 = {(1 - RHO**2) / 2:.4f} is the least value of a white encoder on pairs "
+        "that are both noised.",
+    )
+
+
+def _kernel_claim(rows: Rows, dims: list[int]) -> Claim:
+    fixed, scaled = (
+        min(findings.mean(rows, "r2_hz", N=n, method=method) for n in dims)
+        for method in ("infonce", "infonce_scaled")
+    )
+    variances = ", ".join(
+        f"{findings.mean(rows, 'trace_cov', N=n, method='infonce_scaled') / n:.1f} at N = {n}"
+        for n in dims
+    )
+    return Claim(
+        "infonce, scaled kernel/least r2_hz",
+        "per-dimension kernel tuning would presumably restore performance",
+        scaled,
+        scaled > 0.99,
+        f"least R² over all N is {scaled:.3f} with sigma growing as sqrt(N/2) and {fixed:.3f} "
+        "with sigma 1.",
+        because="a wider kernel rewards codes that spread: their variance a dimension is "
+        + variances,
+    )
+
+
+def _plot(rows: Rows) -> Plot:
     dims = findings.distinct(rows, "N")
     curves = [
-        figures.Line(
-            method.replace("_", ", kernel "),
-            dims,
-            [findings.mean(rows, "r2_hz", N=dim, method=method) for dim in dims],
-            style.agent_color(k),
-            marker="o",
-        )
-        for k, method in enumerate(findings.distinct(rows, "method"))
+        replace(curve, label=curve.label.replace("_", ", kernel "))
+        for curve in findings.curves(rows, "N", "r2_hz")
     ]
-    curves.append(
-        figures.Line(
-            "InfoNCE, paper",
-            dims,
-            [float(str(paper.SCALING.row(str(dim))["infonce"])) for dim in dims],
-            "#1d2430",
-            (0, (1, 2)),
-            "x",
-        )
-    )
+    printed = [_printed(dim, "infonce") for dim in dims]
     figure = figures.lines(
-        curves,
+        [*curves, figures.Line("InfoNCE, paper", dims, printed, "#1d2430", (0, (1, 2)), "x")],
         title="Recovery against the latent dimension",
         x_label="latent dimension N",
         y_label="R²(h→z)",
@@ -152,10 +135,10 @@ def _picture(rows: findings.Rows) -> Picture:
         x_ticks=dims,
     )
     caption = "R² of the latents from the encoding, pooled and in sample as in the paper."
-    return Picture(figure, "R² against latent dimension for each method", caption)
+    return Plot(figure, "R² against latent dimension for each method", caption)
 
 
-def _table(rows: findings.Rows) -> tables.Table:
+def _table(rows: Rows) -> tables.Table:
     columns = [tables.Column("r2_xz", "R²(x→z)")]
     columns += [tables.Column(m, m.replace("_", " "), 6, "max") for m in METHODS]
     columns += [

@@ -12,15 +12,15 @@ import jax
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import metrics, sfa
 from socialjepa_jax.identifiability.mixings import RealNVP
 from socialjepa_jax.identifiability.worlds import LatentWorld
 from socialjepa_jax.models.coupling import CouplingConfig
-from socialjepa_jax.report import figures, style
+from socialjepa_jax.report import figures
 
 RHO, DEGREE = 0.95, 3
 SLOWEST, FASTEST = 0.99, 0.8
@@ -31,7 +31,7 @@ DIMS["paper"] = DIMS["gpu"]
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Every method for every number of sources."""
     budget = BUDGETS[scale]
-    rows: findings.Rows = []
+    rows: Rows = []
     for dim in DIMS[scale]:
         process, mixing = OrnsteinUhlenbeck(dim), RealNVP(CouplingConfig(dim, 4))
         isotropic = process.params(RHO)
@@ -43,15 +43,14 @@ def run(scale: str, out: pathlib.Path) -> Finding:
                 row = {"N": dim, "method": method, "seed": seed, "r2_hz": float(raw.mean())}
                 rows.append({**row, "r2_worst": float(raw.min()), "named": _named(z, estimate)})
         world = LatentWorld(process, mixing, PRESET.noised)
-        labels = {"N": dim, "method": "LeJEPA"}
-        runs = [Run(isotropic, RHO, seed, 1e-6, labels=labels) for seed in range(budget.seeds)]
+        setting = SweepRun(isotropic, RHO, 1e-6, labels={"N": dim, "method": "LeJEPA"})
         objective = runs_lib.learner(budget, mixing=mixing)
         longer = runs_lib.for_mixing(budget, mixing)
-        rows += [m.row for m in runs_lib.study(world, objective, runs, longer)]
+        rows += runs_lib.trained_rows(world, objective, [setting], longer)
     return Finding(
         "Slow feature analysis and the number of sources",
         _claims(rows),
-        {"": _picture(rows)},
+        {"": _plot(rows)},
         rows,
         settings=runs_lib.settings(budget, degree=DEGREE, isotropic_rho=RHO),
     )
@@ -60,7 +59,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 def _slow(
     process: OrnsteinUhlenbeck, mixing: RealNVP, params: Any, seed: int, num: int, method: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Latents and what a slow-feature method makes of their observations: f64[num, D] twice."""
+    """Latents, and a slow-feature method's estimates from their observations: f64[num, D] twice."""
     world = LatentWorld(process, mixing)
     sample = world.sample(world.params(params, seed), jax.random.key(1000 + seed), num)
     z, x, x_prime = (np.asarray(v, np.float64) for v in (sample.z, sample.x, sample.x_prime))
@@ -75,47 +74,34 @@ def _named(z_ND: np.ndarray, estimate_ND: np.ndarray) -> float:
     return float(np.mean([np.corrcoef(latent, source)[0, 1] ** 2 for latent, source in pairs]))
 
 
-def _picture(rows: findings.Rows) -> Picture:
-    dims = findings.distinct(rows, "N")
-    curves = [
-        figures.Line(
-            label,
-            dims,
-            [findings.mean(rows, metric, N=n, method=method) for n in dims],
-            style.agent_color(k),
-            marker="o",
-        )
-        for k, (label, metric, method) in enumerate(
-            [
-                ("LeJEPA, matched encoder", "r2_hz", "LeJEPA"),
-                (f"polynomial SFA, degree {DEGREE}", "r2_hz", "polynomial SFA"),
-                ("xSFA", "r2_hz", "xSFA"),
-                ("xSFA, each source named", "named", "xSFA"),
-            ]
-        )
-    ]
+def _plot(rows: Rows) -> Plot:
+    polynomials = f"polynomial SFA, degree {DEGREE}"
     figure = figures.lines(
-        curves,
+        [
+            findings.curve(rows, "N", "r2_hz", "LeJEPA, matched encoder", 0, method="LeJEPA"),
+            findings.curve(rows, "N", "r2_hz", polynomials, 1, method="polynomial SFA"),
+            findings.curve(rows, "N", "r2_hz", "xSFA", 2, method="xSFA"),
+            findings.curve(rows, "N", "named", "xSFA, each source named", 3, method="xSFA"),
+        ],
         title="Fixed polynomials against a learnt encoder",
         x_label="number of latents",
         y_label="R² to z",
-        x_ticks=dims,
+        x_ticks=findings.distinct(rows, "N"),
     )
-    return Picture(figure, "R² against the number of latents for SFA and LeJEPA", "RealNVP mixing.")
+    return Plot(figure, "R² against the number of latents for SFA and LeJEPA", "RealNVP mixing.")
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _claims(rows: Rows) -> list[Claim]:
     last = findings.distinct(rows, "N")[-1]
     learnt = findings.mean(rows, "r2_hz", N=last, method="LeJEPA")
     named = findings.mean(rows, "named", N=last, method="xSFA")
-    good = learnt > named
     return [
         Claim(
             f"N={last}/LeJEPA minus xSFA",
             "xSFA is fragile, at most 6 latents; LeJEPA scales",
             learnt - named,
-            good,
-            f"R² {learnt:.3f} of LeJEPA (up to rotation), "
-            f"{named:.3f} mean squared correlation of xSFA's sources with their latents.",
+            learnt > named,
+            f"R² {learnt:.3f} of LeJEPA (up to rotation), {named:.3f} mean squared "
+            "correlation of xSFA's sources with their latents.",
         )
     ]

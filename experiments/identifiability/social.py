@@ -9,11 +9,11 @@ shared, so one set of agents serves all shares.
 Cost at --scale=cpu: about a minute on one core.
 """
 
-import dataclasses
 import itertools
 import math
 import pathlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,9 +22,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax import alignment
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import metrics
@@ -43,7 +43,7 @@ WORLDS: dict[str, tuple[tuple[Mixing, ...], float]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Agent:
     """A trained agent: what it sees of latents, and its encoding of that."""
 
@@ -60,7 +60,7 @@ class Agent:
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains the agents of each world, and aligns all pairs at every number of private latents."""
-    rows: findings.Rows = []
+    rows: Rows = []
     example: dict[str, np.ndarray] = {}
     for name, (mixings, weight) in WORLDS.items():
         agents = [a for m in mixings for a in _train(m, weight, scale, len(mixings))]
@@ -81,7 +81,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     return Finding(
         "Two agents, one world, one orthogonal matrix",
         _claims(rows),
-        {"": Picture(_figure(rows, example), _ALT, _CAPTION)},
+        {"": Plot(_figure(rows, example), _ALT, _CAPTION)},
         rows,
         settings=runs_lib.settings(BUDGETS[scale], rho=RHO),
     )
@@ -89,15 +89,15 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 def _train(mixing: Mixing, weight: float, scale: str, num_mixings: int) -> list[Agent]:
     """Agents of one kind of mixing, each with weights and a stream of its own."""
-    budget = runs_lib.for_mixing(BUDGETS[scale], mixing)
+    num = AGENTS[scale] if num_mixings == 1 else max(1, AGENTS[scale] // 2)
+    budget = replace(runs_lib.for_mixing(BUDGETS[scale], mixing), seeds=num)
     process = OrnsteinUhlenbeck(mixing.dim)
     world = LatentWorld(process, mixing, PRESET.noised)
-    num = AGENTS[scale] if num_mixings == 1 else max(1, AGENTS[scale] // 2)
-    runs = [Run(process.params(RHO), RHO, seed, weight) for seed in range(num)]
+    setting = SweepRun(process.params(RHO), RHO, weight)
     objective = runs_lib.learner(budget, mixing=mixing, inputs=mixing.dim)
     return [
-        Agent(mixing, mixing.init(jax.random.key(run.seed)), m.encode)
-        for run, m in zip(runs, runs_lib.study(world, objective, runs, budget))
+        Agent(mixing, mixing.init(jax.random.key(run.row["seed"])), run.encode)
+        for run in runs_lib.train(world, objective, [setting], budget)
     ]
 
 
@@ -148,7 +148,7 @@ def _pair(
 
 
 @style.styled
-def _figure(rows: findings.Rows, example: dict[str, np.ndarray]) -> Figure:
+def _figure(rows: Rows, example: dict[str, np.ndarray]) -> Figure:
     figure = Figure(figsize=(9.6, 5.4), layout="constrained")
     grid = figure.subplots(2, 3)
     for k, name in enumerate(WORLDS):
@@ -186,7 +186,7 @@ def _figure(rows: findings.Rows, example: dict[str, np.ndarray]) -> Figure:
     return figure
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _claims(rows: Rows) -> list[Claim]:
     claims = []
     for name in WORLDS:
         some = findings.select(rows, world=name, private=0)
@@ -230,7 +230,7 @@ def _claims(rows: findings.Rows) -> list[Claim]:
     return claims
 
 
-def _converged(rows: findings.Rows) -> str:
+def _converged(rows: Rows) -> str:
     """How agents fare that have themselves recovered the world, judged by their own bounds."""
     good = [row["r2"] for row in rows if max(row["b1"], row["b2"]) < 0.1]
     return (

@@ -7,10 +7,17 @@ text stands beside it (`sweep.PRESETS`). Cost at --scale=cpu: about five minutes
 import pathlib
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs
 from experiments.identifiability.figures import clouds
-from experiments.identifiability.runs import BUDGETS, MIXINGS, TRIES, WEIGHTS, Measured, Run
+from experiments.identifiability.runs import (
+    BUDGETS,
+    MIXINGS,
+    TRIES,
+    WEIGHTS,
+    SweepRun,
+    TrainedRun,
+)
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import RealNVP
@@ -24,17 +31,17 @@ REGULARIZERS |= dict.fromkeys(("cpu", "gpu", "paper"), ("sigreg", "whiten", "inf
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains every mixing with every regulariser; plain alignment is the collapse control."""
-    rows: findings.Rows = []
+    rows: Rows = []
     panels = []
     for name in ("sinusoid", "realnvp") if scale == "smoke" else tuple(MIXINGS):
         for regularizer in REGULARIZERS[scale]:
-            measured = _train(name, regularizer, "code", scale)
-            rows += [m.row for m in measured]
+            trained = _train(name, regularizer, "code", scale)
+            rows += [run.row for run in trained]
             if regularizer == "sigreg":
-                shown = measured[0].outcome
+                shown = trained[0].outcome
                 panels.append([(f"{name}: x", shown.x[:2000]), ("learnt h(x)", shown.h[:2000])])
         if scale != "smoke":
-            rows += [m.row for m in _train(name, "sigreg", "paper", scale)]
+            rows += [run.row for run in _train(name, "sigreg", "paper", scale)]
     z_N2 = shown.z[:2000]  # every world draws the same latents to be measured on
     panels[0].append(("latents z", z_N2))
     figure = clouds(panels, z_N2, title="LeJEPA undoes each mixing up to a rotation")
@@ -42,30 +49,29 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     return Finding(
         "Two latents, four mixings",
         _claims(rows),
-        {"": Picture(figure, "Observations and learnt latents of four mixings", caption)},
+        {"": Plot(figure, "Observations and learnt latents of four mixings", caption)},
         rows,
         [_table(rows), _degrees(rows)],
         runs.settings(BUDGETS[scale], rho=RHO),
     )
 
 
-def _train(name: str, regularizer: str, preset: str, scale: str) -> list[Measured]:
+def _train(name: str, regularizer: str, preset: str, scale: str) -> list[TrainedRun]:
     """All seeds of one mixing under one regulariser."""
     budget, process, mixing = BUDGETS[scale], OrnsteinUhlenbeck(2), MIXINGS[name]
     conventions, coupled = sweep.PRESETS[preset], isinstance(mixing, RealNVP)
     labels = {"mixing": name, "method": regularizer, "preset": preset}
-    weight = WEIGHTS[regularizer]
-    return runs.study(
+    return runs.train(
         LatentWorld(process, mixing, conventions.noised),
         runs.learner(budget, regularizer, mixing=mixing, preset=conventions),
-        [Run(process.params(RHO), RHO, s, weight, labels=labels) for s in range(budget.seeds)],
+        [SweepRun(process.params(RHO), RHO, WEIGHTS[regularizer], labels=labels)],
         runs.for_mixing(budget, mixing),
         conventions,
         TRIES[scale] if coupled else 1,
     )
 
 
-def _claims(every_row: findings.Rows) -> list[Claim]:
+def _claims(every_row: Rows) -> list[Claim]:
     claims = []
     rows = findings.select(every_row, preset="code")
     for mixing in findings.distinct(rows, "mixing"):
@@ -91,15 +97,14 @@ def _claims(every_row: findings.Rows) -> list[Claim]:
             "alignment alone collapses",
             collapsed,
             collapsed < 0.1,
-            f"largest trace of Cov(h) of an MLP "
-            f"without a regulariser is {collapsed:.2g} (2 would be white). Additive couplings keep "
-            "volumes and cannot collapse.",
+            f"largest trace of Cov(h) of an MLP without a regulariser is {collapsed:.2g} (2 would "
+            "be white). Additive couplings keep volumes and cannot collapse.",
         )
     )
     return claims
 
 
-def _table(every_row: findings.Rows) -> tables.Table:
+def _table(every_row: Rows) -> tables.Table:
     rows = findings.select(every_row, preset="code")
     methods = findings.distinct(rows, "method")
     columns = [tables.Column(r, f"R² {r}", 4, "max") for r in methods]
@@ -119,7 +124,7 @@ def _table(every_row: findings.Rows) -> tables.Table:
     return tables.Table(columns, body, corner="mixing", caption=caption)
 
 
-def _degrees(every_row: findings.Rows) -> tables.Table:
+def _degrees(every_row: Rows) -> tables.Table:
     """Theorem 1 degree by degree, and its second half."""
     rows = findings.select(every_row, preset="code")
     columns = [tables.Column(f"degree_{d}", f"degree {d}", 4) for d in range(1, 6)]

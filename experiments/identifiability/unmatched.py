@@ -6,14 +6,14 @@ Cost at --scale=cpu: about two minutes on one core.
 import pathlib
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, Run
+from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability.mixings import RealNVP
 from socialjepa_jax.identifiability.worlds import LatentWorld
 from socialjepa_jax.models.coupling import CouplingConfig
-from socialjepa_jax.report import figures, style
+from socialjepa_jax.report import figures
 
 RHO = 0.95
 DIMS = {"smoke": (2,), "cpu": (2, 4, 8, 16), "gpu": (2, 4, 8, 16, 32, 64)}
@@ -24,62 +24,53 @@ ENCODERS = {"matched": 1e-6, "mlp": 1e-3}  # lambda of the scaling and of the 2-
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains both encoders in every dimension."""
     budget = BUDGETS[scale]
-    rows: findings.Rows = []
+    rows: Rows = []
     for dim in DIMS[scale]:
         process, mixing = OrnsteinUhlenbeck(dim), RealNVP(CouplingConfig(dim, 4))
         world = LatentWorld(process, mixing, PRESET.noised)
         for encoder, weight in ENCODERS.items():
-            objective = runs_lib.learner(
-                budget, mixing=mixing if encoder == "matched" else None, inputs=dim
-            )
-            runs = [
-                Run(process.params(RHO), RHO, seed, weight, labels={"N": dim, "encoder": encoder})
-                for seed in range(budget.seeds)
-            ]
-            spent = runs_lib.for_mixing(budget, mixing) if encoder == "matched" else budget
-            rows += [m.row for m in runs_lib.study(world, objective, runs, spent)]
-    dims = findings.distinct(rows, "N")
-    curves = [
-        figures.Line(
-            name,
-            dims,
-            [findings.mean(rows, metric, N=n, encoder=encoder) for n in dims],
-            style.agent_color(k),
-            marker="o",
-        )
-        for k, (name, metric, encoder) in enumerate(
-            [
-                ("matched encoder", "r2_hz", "matched"),
-                ("MLP", "r2_hz", "mlp"),
-                ("observations", "r2_xz", "mlp"),
-            ]
-        )
-    ]
+            matched, spent = None, budget
+            if encoder == "matched":
+                matched, spent = mixing, runs_lib.for_mixing(budget, mixing)
+            labels = {"N": dim, "encoder": encoder}
+            setting = SweepRun(process.params(RHO), RHO, weight, labels=labels)
+            objective = runs_lib.learner(budget, mixing=matched, inputs=dim)
+            rows += runs_lib.trained_rows(world, objective, [setting], spent)
+    return Finding(
+        "A generic encoder on RealNVP mixings",
+        [_claim(rows)],
+        {"": _plot(rows)},
+        rows,
+        settings=runs_lib.settings(budget, rho=RHO, dimensions=list(DIMS[scale])),
+    )
+
+
+def _plot(rows: Rows) -> Plot:
     figure = figures.lines(
-        curves,
+        [
+            findings.curve(rows, "N", "r2_hz", "matched encoder", 0, encoder="matched"),
+            findings.curve(rows, "N", "r2_hz", "MLP", 1, encoder="mlp"),
+            findings.curve(rows, "N", "r2_xz", "observations", 2, encoder="mlp"),
+        ],
         title="Matched and generic encoders",
         x_label="latent dimension N",
         y_label="R² to z",
         log_x=True,
-        x_ticks=dims,
+        x_ticks=findings.distinct(rows, "N"),
     )
+    return Plot(figure, "R² of matched and generic encoders against N", "SIGReg.")
+
+
+def _claim(rows: Rows) -> Claim:
     worst = min(
         findings.mean(rows, "r2_hz", N=n, encoder="mlp")
         - findings.mean(rows, "r2_hz", N=n, encoder="matched")
-        for n in dims
+        for n in findings.distinct(rows, "N")
     )
-    good = worst < -0.01
-    claim = Claim(
+    return Claim(
         "mlp minus matched/r2_hz",
         "the matched encoder makes inversion easy",
         worst,
-        good,
+        worst < -0.01,
         f"the MLP's R² is lower by up to {-worst:.3f}.",
-    )
-    return Finding(
-        "A generic encoder on RealNVP mixings",
-        [claim],
-        {"": Picture(figure, "R² of matched and generic encoders against N", "SIGReg.")},
-        rows,
-        settings=runs_lib.settings(budget, rho=RHO, dimensions=list(dims)),
     )

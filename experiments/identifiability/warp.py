@@ -9,10 +9,10 @@ import pathlib
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.runs import BUDGETS, PRESET, WEIGHTS, Run
-from socialjepa_jax.dynamics.stationary import Langevin
+from experiments.identifiability.runs import BUDGETS, PRESET, WEIGHTS, SweepRun
+from socialjepa_jax.dynamics.langevin import Langevin
 from socialjepa_jax.identifiability import metrics, spectrum
 from socialjepa_jax.identifiability.mixings import Sinusoid
 from socialjepa_jax.identifiability.worlds import LatentWorld
@@ -29,41 +29,41 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     """Trains every shape; whitening is what the theory is about, SIGReg what LeJEPA uses."""
     budget, process = BUDGETS[scale], Langevin(2, substeps=16)
     world = LatentWorld(process, Sinusoid(), PRESET.noised)
-    rows: findings.Rows = []
+    rows: Rows = []
     for loss in LOSSES[scale]:
         runs = [
-            Run(
+            SweepRun(
                 process.params(RHO, alpha),
                 RHO,
-                seed,
                 WEIGHTS[loss],
                 labels={"alpha": alpha, "method": loss},
             )
             for alpha in ALPHAS[scale]
-            for seed in range(budget.seeds)
         ]
-        for m in runs_lib.study(world, runs_lib.learner(budget, loss), runs, budget):
-            found = spectrum.gennorm_spectrum(m.row["alpha"])
-            first = found.evaluate(1, m.outcome.z)
-            phi = float(metrics.r2(m.outcome.h, first))
-            rows.append({**m.row, "r2_phi": phi, "oracle_r2": 1.0 - found.non_affinity})
+        for trained in runs_lib.train(world, runs_lib.learner(budget, loss), runs, budget):
+            eigen = spectrum.gennorm_spectrum(trained.row["alpha"])
+            phi = float(metrics.r2(trained.outcome.h, eigen.evaluate(1, trained.outcome.z)))
+            rows.append({**trained.row, "r2_phi": phi, "oracle_r2": 1.0 - eigen.non_affinity})
     return Finding(
         "Non-Gaussian latents are recovered up to their first eigenfunction",
         _claims(rows),
-        {"": _picture(rows), "affinity": _affinity()},
+        {"": _plot(rows), "affinity": _affinity()},
         rows,
         settings=runs_lib.settings(budget, rho=RHO, mixing="sinusoid", process="Langevin"),
     )
 
 
-def _picture(rows: findings.Rows) -> Picture:
-    alphas = sorted(findings.distinct(rows, "alpha"))
-    curves = []
-    for k, loss in enumerate(findings.distinct(rows, "method")):
-        for metric, name, dash in (("r2_phi", "phi1(z)", "-"), ("r2_hz", "z", (0, (4, 2)))):
-            values = [1.0 - findings.mean(rows, metric, alpha=a, method=loss) for a in alphas]
-            label = f"{loss}, {name}"
-            curves.append(figures.Line(label, alphas, values, style.agent_color(k), dash, "o"))
+def _plot(rows: Rows) -> Plot:
+    lost = [{**row, "phi": 1.0 - row["r2_phi"], "z": 1.0 - row["r2_hz"]} for row in rows]
+    targets: tuple[tuple[str, str, style.Dash], ...] = (
+        ("phi", "phi1(z)", "-"),
+        ("z", "z", (0, (4, 2))),
+    )
+    curves = [
+        findings.curve(lost, "alpha", target, f"{loss}, {name}", k, dash, method=loss)
+        for k, loss in enumerate(findings.distinct(rows, "method"))
+        for target, name, dash in targets
+    ]
     figure = figures.lines(
         curves,
         title="What h is linear in",
@@ -71,13 +71,13 @@ def _picture(rows: findings.Rows) -> Picture:
         y_label="1 - R² from h",
         log_x=True,
         log_y=True,
-        x_ticks=alphas,
+        x_ticks=sorted(findings.distinct(rows, "alpha")),
     )
     caption = "Below: better. The first eigenfunction is z itself for alpha = 2 only."
-    return Picture(figure, "Unexplained share of z and of its first eigenfunction", caption)
+    return Plot(figure, "Unexplained share of z and of its first eigenfunction", caption)
 
 
-def _affinity() -> Picture:
+def _affinity() -> Plot:
     alphas = 2.0 ** np.linspace(0.25, 5, 30)
     values = [spectrum.gennorm_spectrum(a, 3, 2000).non_affinity for a in alphas]
     curve = figures.Line("", alphas, np.maximum(values, 1e-9), style.agent_color(0))
@@ -90,25 +90,24 @@ def _affinity() -> Picture:
         log_y=True,
         x_ticks=(1.25, 2, 4, 8, 16, 32),
     )
-    return Picture(
+    return Plot(
         figure,
         "Non-affinity of the first eigenfunction against alpha",
         "From the Sturm-Liouville equation, without training: theorem 2.",
     )
 
 
-def _claims(rows: findings.Rows) -> list[Claim]:
+def _claims(rows: Rows) -> list[Claim]:
     claims = []
     for loss in findings.distinct(rows, "method"):
         some = [r for r in findings.select(rows, method=loss) if r["alpha"] != 2.0]
         phi, plain = (float(np.mean([r[m] for r in some])) for m in ("r2_phi", "r2_hz"))
-        good = phi > plain
         claims.append(
             Claim(
                 f"{loss}/R² of phi1(z) beyond that of z",
                 "h is linear in the first eigenfunction (conjectured)",
                 phi - plain,
-                good,
+                phi > plain,
                 f"R² {phi:.4f} for phi1(z), {plain:.4f} for z, averaged over non-Gaussian shapes.",
                 because=_where(some),
             )
@@ -116,7 +115,7 @@ def _claims(rows: findings.Rows) -> list[Claim]:
     return claims
 
 
-def _where(rows: findings.Rows) -> str:
+def _where(rows: Rows) -> str:
     gains = {
         alpha: findings.mean(rows, "r2_phi", alpha=alpha)
         - findings.mean(rows, "r2_hz", alpha=alpha)

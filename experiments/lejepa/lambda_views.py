@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture, Rows
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.lejepa import runs as runs_lib
 from experiments.lejepa.runs import BUDGETS, Run
-from socialjepa_jax.report import figures, style
+from socialjepa_jax.report import figures
 from socialjepa_jax.report.papers import lejepa as paper
 from socialjepa_jax.report.tables import Column, Row, Table
 
@@ -29,6 +29,7 @@ LAMBDAS: dict[str, tuple[float, ...]] = {"smoke": (0.01, 0.1)}
 LAMBDAS["cpu"] = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5)
 LAMBDAS["gpu"] = LAMBDAS["paper"] = tuple(float(c) for c in paper.LAMBDA_VIEWS.columns)
 PLATEAU = (0.005, 0.2)  # where the paper's 8 views stay within 3 points
+Curve = dict[float, float]  # lambda -> mean accuracy over seeds
 PROBES = {"accuracy": "categories of new objects", "objects": "objects in new states"}
 
 
@@ -52,15 +53,14 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
     return Finding(
         "Lambda and the number of views",
         [claim for probe in PROBES for claim in _claims(rows, probe)],
-        {"": _picture(rows, "accuracy"), "objects": _picture(rows, "objects")},
+        {"": _plot(rows, "accuracy"), "objects": _plot(rows, "objects")},
         rows,
         [_table(rows, probe) for probe in PROBES],
         runs_lib.settings(budget, dataset, runs=len(rows)),
     )
 
 
-def _curve(rows: Rows, probe: str, count: int) -> dict[float, float]:
-    """Lambda -> mean accuracy over seeds."""
+def _curve(rows: Rows, probe: str, count: int) -> Curve:
     return {
         weight: findings.mean(rows, probe, views=count, **{"lambda": weight})
         for weight in findings.distinct(rows, "lambda")
@@ -70,75 +70,89 @@ def _curve(rows: Rows, probe: str, count: int) -> dict[float, float]:
 def _claims(rows: Rows, probe: str) -> list[Claim]:
     counts = findings.distinct(rows, "views")
     curves = {count: _curve(rows, probe, count) for count in counts}
-    peaks = {count: max(curve, key=curve.__getitem__) for count, curve in curves.items()}
-    printed = {
-        count: max(
-            (c for c in paper.LAMBDA_VIEWS.columns if row[c] is not None),
-            key=lambda c: paper.LAMBDA_VIEWS.value(str(count), c),
-        )
-        for count in counts
-        if (row := paper.LAMBDA_VIEWS.row(str(count)))
-    }
-    most = curves[counts[-1]]
-    flat = [v for w, v in most.items() if PLATEAU[0] <= w <= PLATEAU[1]]
-    drop = max(flat) - min(flat)
-    ordered = [peaks[c] for c in counts]
-    moves = ordered == sorted(ordered) and ordered[-1] > ordered[0]
-    default = min(most, key=lambda w: abs(w - paper.DEFAULT_LAMBDA))
-    short = max(most.values()) - most[default]
-    gain = max(most.values()) - max(curves[counts[0]].values())
     noise = float(
         np.mean(
             [
-                findings.spread(rows, probe, views=c, **{"lambda": w})
-                for c in counts
-                for w in findings.distinct(rows, "lambda")
+                findings.spread(rows, probe, views=count, **{"lambda": weight})
+                for count, curve in curves.items()
+                for weight in curve
             ]
         )
     )
+    flat, default = _plateau_claims(curves[counts[-1]], probe, counts[-1], noise)
+    untrained = findings.mean(rows, f"{probe}_untrained")
     return [
+        flat,
+        _peak_claim(curves, probe),
+        default,
+        _gain_claim(curves, probe, untrained, noise),
+    ]
+
+
+def _plateau_claims(curve: Curve, probe: str, views: int, noise: float) -> tuple[Claim, Claim]:
+    """Flatness of the curve of the most views, and the default's place on it."""
+    low, high = PLATEAU
+    flat = [accuracy for weight, accuracy in curve.items() if low <= weight <= high]
+    default = min(curve, key=lambda weight: abs(weight - paper.DEFAULT_LAMBDA))
+    best = max(curve.values())
+    return (
         Claim(
-            f"{probe}/range over lambda {PLATEAU[0]:g} to {PLATEAU[1]:g}, {counts[-1]} views",
+            f"{probe}/range over lambda {low:g} to {high:g}, {views} views",
             0.027,
-            drop,
-            drop < 0.05,
+            max(flat) - min(flat),
+            max(flat) - min(flat) < 0.05,
             f"{PROBES[probe]}; the paper's accuracies stay within 2.7 points there.",
             noise,
         ),
         Claim(
-            f"{probe}/best lambda grows with the views",
-            ", ".join(f"{v} at {c} views" for c, v in printed.items()),
-            ordered[-1],
-            moves,
-            "best lambda is " + ", ".join(f"{peaks[c]:g} at {c} views" for c in counts) + ".",
-        ),
-        Claim(
-            f"{probe}/what lambda {default:g} loses to the best, {counts[-1]} views",
+            f"{probe}/what lambda {default:g} loses to the best, {views} views",
             "lambda 0.05 is a robust default",
-            short,
-            short < 0.02,
-            f"the best is {max(most.values()):.3f}.",
+            best - curve[default],
+            best - curve[default] < 0.02,
+            f"the best is {best:.3f}.",
             noise,
         ),
-        Claim(
-            f"{probe}/gain from {counts[0]} to {counts[-1]} views, each at its best lambda",
-            0.0083,
-            gain,
-            gain > 0,
-            ", ".join(f"{max(curves[c].values()):.3f} at {c} views" for c in counts)
-            + f"; untrained {findings.mean(rows, f'{probe}_untrained'):.3f}.",
-            noise,
-        ),
+    )
+
+
+def _peak_claim(curves: dict[int, Curve], probe: str) -> Claim:
+    """Best lambda against the number of views, in the paper and here."""
+    printed = {}
+    for count in curves:
+        row = paper.LAMBDA_VIEWS.row(str(count))
+        accuracy = {weight: float(str(cell)) for weight, cell in row.items() if cell is not None}
+        printed[count] = max(accuracy, key=accuracy.__getitem__)
+    peaks = {count: max(curve, key=curve.__getitem__) for count, curve in curves.items()}
+    ordered = list(peaks.values())
+    return Claim(
+        f"{probe}/best lambda grows with the views",
+        ", ".join(f"{weight} at {count} views" for count, weight in printed.items()),
+        ordered[-1],
+        ordered == sorted(ordered) and ordered[-1] > ordered[0],
+        "best lambda is " + ", ".join(f"{w:g} at {c} views" for c, w in peaks.items()) + ".",
+    )
+
+
+def _gain_claim(curves: dict[int, Curve], probe: str, untrained: float, noise: float) -> Claim:
+    """Accuracy of the most views over the fewest, each at its best lambda."""
+    best = {count: max(curve.values()) for count, curve in curves.items()}
+    fewest, *_, most = best
+    return Claim(
+        f"{probe}/gain from {fewest} to {most} views, each at its best lambda",
+        0.0083,
+        best[most] - best[fewest],
+        best[most] > best[fewest],
+        ", ".join(f"{accuracy:.3f} at {count} views" for count, accuracy in best.items())
+        + f"; untrained {untrained:.3f}.",
+        noise,
+    )
+
+
+def _plot(rows: Rows, probe: str) -> Plot:
+    curves = [
+        findings.curve(rows, "lambda", probe, f"{count} views", k, views=count)
+        for k, count in enumerate(findings.distinct(rows, "views"))
     ]
-
-
-def _picture(rows: Rows, probe: str) -> Picture:
-    curves = []
-    for k, count in enumerate(findings.distinct(rows, "views")):
-        curve = _curve(rows, probe, count)
-        label = f"{count} views"
-        x, y = list(curve), list(curve.values())
-        curves.append(figures.Line(label, x, y, style.agent_color(k), marker="o"))
     untrained = findings.mean(rows, f"{probe}_untrained")
     level = figures.Level("untrained", untrained, untrained, untrained, "#8A929C")
     figure = figures.lines(
@@ -150,7 +164,7 @@ def _picture(rows: Rows, probe: str) -> Picture:
         log_x=True,
         x_ticks=findings.distinct(rows, "lambda"),
     )
-    return Picture(figure, "Accuracy against lambda for each number of views", "Figure 8.")
+    return Plot(figure, "Accuracy against lambda for each number of views", "Figure 8.")
 
 
 def _table(rows: Rows, probe: str) -> Table:

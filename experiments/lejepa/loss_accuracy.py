@@ -1,9 +1,9 @@
-"""Does LeJEPA's training loss tell how good its representation is? (Section 6.2, equation 8.)
+"""Correlation of LeJEPA's training loss with the quality of its representation (equation 8).
 
-Figures 10 and 11: small runs that differ in lambda, learning rate and seed, all agents of one
-program; Spearman's correlation over runs between the final training loss over lambda^alpha and the
-accuracy of a linear probe on the frozen latent. The sign is turned, so that 1 means that the lowest
-loss is the best run.
+Section 6.2, figures 10 and 11: small runs that differ in lambda, learning rate and seed, all agents
+of one sweep; Spearman's correlation over runs between the final training loss over lambda^alpha and
+the accuracy of a linear probe on the frozen latent. The sign is turned, so that 1 means that the
+lowest loss is the best run.
 
 Command: python -m experiments.reproduce --only=lejepa_loss_accuracy --out=DIR [--eth80=FILE]
 Cost at --scale=cpu: about five minutes on one core (36 runs of 250 steps).
@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture, Rows
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.lejepa import runs as runs_lib
 from experiments.lejepa.figures import coloured_scatter
 from experiments.lejepa.runs import BUDGETS, Run
@@ -72,34 +72,33 @@ def correlation(rows: Rows, probe: str, alpha: float) -> float:
 def _spread(rows: Rows, probe: str, alpha: float, draws: int = 200) -> float:
     """Standard deviation of the correlation over bootstrap samples of the runs."""
     rng = np.random.default_rng(0)
-    found = []
+    values = []
     for _ in range(draws):
-        some = [rows[i] for i in rng.integers(len(rows), size=len(rows))]
-        found.append(correlation(some, probe, alpha))
-    defined = [value for value in found if np.isfinite(value)]
+        sample = [rows[i] for i in rng.integers(len(rows), size=len(rows))]
+        values.append(correlation(sample, probe, alpha))
+    defined = [value for value in values if np.isfinite(value)]
     return float(np.std(defined)) if defined else float("nan")
 
 
 def _claims(rows: Rows, probe: str) -> list[Claim]:
-    curve = [correlation(rows, probe, a) for a in ALPHAS]
-    best = int(np.argmax(curve))
-    plain, scaled = curve[0], correlation(rows, probe, paper.BEST_ALPHA)
-    within = [
-        correlation(findings.select(rows, **{"lambda": w}), probe, 0.0)
-        for w in findings.distinct(rows, "lambda")
+    return [
+        *_alpha_claims(rows, probe),
+        _within_claim(rows, probe),
+        _terms_claim(rows, probe),
     ]
-    prediction, penalty = _slopes(rows, probe)
-    low = plain > paper.SPEARMAN_PLAIN - 0.1
-    high = scaled > paper.SPEARMAN_SCALED - 0.1
-    helps = curve[best] > plain and abs(ALPHAS[best] - paper.BEST_ALPHA) <= 0.15
-    alike = float(np.mean(within))
-    trend = prediction < 0 and penalty < 0
+
+
+def _alpha_claims(rows: Rows, probe: str) -> list[Claim]:
+    """Figure 11: without scaling, at the paper's alpha, and at the best one."""
+    curve = {alpha: correlation(rows, probe, alpha) for alpha in ALPHAS}
+    plain, scaled = curve[0.0], curve[paper.BEST_ALPHA]
+    best = ALPHAS[int(np.argmax(list(curve.values())))]
     return [
         Claim(
             f"{probe}/Spearman, alpha 0",
             paper.SPEARMAN_PLAIN,
             plain,
-            low,
+            plain > paper.SPEARMAN_PLAIN - 0.1,
             f"{PROBES[probe]}, {len(rows)} runs.",
             _spread(rows, probe, 0.0),
         ),
@@ -107,47 +106,55 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
             f"{probe}/Spearman, alpha {paper.BEST_ALPHA}",
             paper.SPEARMAN_SCALED,
             scaled,
-            high,
+            scaled > paper.SPEARMAN_SCALED - 0.1,
             f"of the loss over lambda^{paper.BEST_ALPHA}.",
             _spread(rows, probe, paper.BEST_ALPHA),
         ),
         Claim(
             f"{probe}/best alpha",
             paper.BEST_ALPHA,
-            float(ALPHAS[best]),
-            helps,
-            f"the correlation is {curve[best]:.2f} there, {curve[-1]:.2f} at alpha 1.",
-        ),
-        Claim(
-            f"{probe}/Spearman within one lambda",
-            "a lower training loss reliably indicates a better downstream performance",
-            alike,
-            alike > 0.5,
-            f"mean over {len(within)} lambdas, where scaling changes "
-            f"nothing and only rate and seed differ; from {min(within):.2f} to {max(within):.2f}.",
-            float(np.std(within)),
-        ),
-        Claim(
-            f"{probe}/both terms point to the lower left (figure 10)",
-            "accuracy grows towards low SIGReg and low prediction loss",
-            max(prediction, penalty),
-            trend,
-            f"slope of the accuracy's rank on the rank of the prediction "
-            f"loss {prediction:.2f}, on that of SIGReg {penalty:.2f}, each at a fixed other.",
+            float(best),
+            curve[best] > plain and abs(best - paper.BEST_ALPHA) <= 0.15,
+            f"the correlation is {curve[best]:.2f} there, {curve[1.0]:.2f} at alpha 1.",
         ),
     ]
 
 
-def _slopes(rows: Rows, probe: str) -> tuple[float, float]:
-    """Regression of the accuracy's ranks on those of both terms: prediction, SIGReg."""
+def _within_claim(rows: Rows, probe: str) -> Claim:
+    """Correlation among runs that differ in learning rate and seed only."""
+    within = [
+        correlation(findings.select(rows, **{"lambda": weight}), probe, 0.0)
+        for weight in findings.distinct(rows, "lambda")
+    ]
+    return Claim(
+        f"{probe}/Spearman within one lambda",
+        "a lower training loss reliably indicates a better downstream performance",
+        float(np.mean(within)),
+        float(np.mean(within)) > 0.5,
+        f"mean over {len(within)} lambdas, where scaling changes nothing and only rate and seed "
+        f"differ; from {min(within):.2f} to {max(within):.2f}.",
+        float(np.std(within)),
+    )
+
+
+def _terms_claim(rows: Rows, probe: str) -> Claim:
+    """Figure 10: regression of the accuracy's ranks on those of both terms of the loss."""
     names = ("prediction", "sigreg", probe)
     ranks = np.stack([stats.rankdata([row[name] for row in rows]) for name in names], axis=1)
     ranks -= ranks.mean(axis=0, keepdims=True)
     slopes, *_ = np.linalg.lstsq(ranks[:, :2], ranks[:, 2], rcond=None)
-    return float(slopes[0]), float(slopes[1])
+    prediction, penalty = map(float, slopes)
+    return Claim(
+        f"{probe}/both terms point to the lower left (figure 10)",
+        "accuracy grows towards low SIGReg and low prediction loss",
+        max(prediction, penalty),
+        max(prediction, penalty) < 0,
+        f"slope of the accuracy's rank on the rank of the prediction loss {prediction:.2f}, on "
+        f"that of SIGReg {penalty:.2f}, each at a fixed other.",
+    )
 
 
-def _curve(rows: Rows) -> Picture:
+def _curve(rows: Rows) -> Plot:
     curves = [
         figures.Line(
             PROBES[probe],
@@ -173,10 +180,10 @@ def _curve(rows: Rows) -> Picture:
         levels=levels,
     )
     caption = f"Figure 11: {len(rows)} runs over lambda, learning rate and seed."
-    return Picture(figure, "Spearman correlation against alpha", caption)
+    return Plot(figure, "Spearman correlation against alpha", caption)
 
 
-def _plane(rows: Rows, probe: str) -> Picture:
+def _plane(rows: Rows, probe: str) -> Plot:
     x, y, values = (
         np.array([row[c] for row in rows]) for c in ("sigreg_null", "prediction", probe)
     )
@@ -189,7 +196,7 @@ def _plane(rows: Rows, probe: str) -> Picture:
         y_label="prediction loss",
         bar_label=PROBES[probe],
     )
-    return Picture(figure, "Prediction loss against SIGReg, coloured by accuracy", "Figure 10.")
+    return Plot(figure, "Prediction loss against SIGReg, coloured by accuracy", "Figure 10.")
 
 
 def _table(rows: Rows) -> Table:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from experiments import findings
-from experiments.findings import Claim, Finding, Picture
+from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.sigreg.runs import descend, expected_statistic, plane_statistic, x_distribution
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.sigreg import epps_pulley
@@ -42,15 +42,15 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     settings = {"samples": NUM, "dimensions": dim, "steps": steps}
     return Finding(
         "New directions at every step",
-        _claims(rows, dim) + (_wide_claims(wide) if wide else []),
-        {"": _picture(rows)},
+        [*_claims(rows, dim), *([_wide_claim(wide)] if wide else [])],
+        {"": _plot(rows)},
         rows + wide,
         settings=settings,
     )
 
 
 def _row(dim: int, slices: int, resample: bool, steps: int) -> dict[str, float | bool]:
-    """One descent and what fresh directions see at its ends."""
+    """One descent, and the statistics of fresh directions before and after it."""
     start_key, key = jax.random.split(jax.random.key(0))
     start_ND = x_distribution(start_key, NUM, dim, shift=1.0)
     fresh = jax.random.key(99)
@@ -73,17 +73,17 @@ def _row(dim: int, slices: int, resample: bool, steps: int) -> dict[str, float |
     }
 
 
-def _column(rows: findings.Rows, resample: bool) -> list[float]:
+def _column(rows: Rows, resample: bool) -> list[float]:
     return [row["statistic"] for row in findings.select(rows, resample=resample)]
 
 
-def _picture(rows: findings.Rows) -> Picture:
-    slices, start = findings.distinct(rows, "slices"), rows[0]["start"]
+def _plot(rows: Rows) -> Plot:
+    start = rows[0]["start"]
     curves = [
-        figures.Line(name, slices, _column(rows, resample), color, marker="o")
-        for name, resample, color in (
-            ("kept directions", False, style.PALETTE[0]),
-            ("new ones at every step", True, style.PALETTE[2]),
+        findings.curve(rows, "slices", "statistic", name, index, resample=resample)
+        for name, index, resample in (
+            ("kept directions", 0, False),
+            ("new ones at every step", 2, True),
         )
     ]
     levels = [
@@ -98,26 +98,24 @@ def _picture(rows: findings.Rows) -> Picture:
         levels=levels,
         log_x=True,
         log_y=True,
-        x_ticks=slices,
+        x_ticks=findings.distinct(rows, "slices"),
     )
     caption = "Figure 7. Below 1: more even than independent Gaussian samples are."
-    return Picture(figure, "Expected statistic against the number of directions", caption)
+    return Plot(figure, "Expected statistic against the number of directions", caption)
 
 
-def _claims(rows: findings.Rows, dim: int) -> list[Claim]:
+def _claims(rows: Rows, dim: int) -> list[Claim]:
     kept, new = _column(rows, False), _column(rows, True)
     slices = findings.distinct(rows, "slices")
-    falls = all(b < a for a, b in itertools.pairwise(kept))
     few = new[slices.index(FEW)]
     best = min(kept)
     beaten = max((m for m, k in zip(slices, kept) if k > few), default=0)
-    everywhere = all(n < k for n, k in zip(new, kept))
     return [
         Claim(
             "kept/more directions are better",
             "increasing M reduces the expected loss (theorem 5)",
             kept[-1],
-            falls,
+            all(b < a for a, b in itertools.pairwise(kept)),
             "kept directions end at "
             + ", ".join(f"{value:.3g} (M={m})" for m, value in zip(slices, kept))
             + " null levels.",
@@ -127,15 +125,15 @@ def _claims(rows: findings.Rows, dim: int) -> list[Claim]:
             "as low as 16 can easily outperform a fixed set of order of thousands",
             few,
             few < best,
-            f"{few:.3g} null levels with {FEW} new ones a "
-            f"step, {best:.3g} with the best set of kept ones, in {dim} dimensions; they beat up "
-            f"to {beaten} kept ones. More kept directions than dimensions see everything.",
+            f"{few:.3g} null levels with {FEW} new ones a step, {best:.3g} with the best set of "
+            f"kept ones, in {dim} dimensions; they beat up to {beaten} kept ones. More kept "
+            "directions than dimensions see everything.",
         ),
         Claim(
             "new ones are better at every M",
             "resampling provides significant coverage boost for free",
             max(n / k for n, k in zip(new, kept)),
-            everywhere,
+            all(n < k for n, k in zip(new, kept)),
             "new over kept is "
             + ", ".join(f"{n / k:.2g} (M={m})" for m, n, k in zip(slices, new, kept))
             + ".",
@@ -143,17 +141,14 @@ def _claims(rows: findings.Rows, dim: int) -> list[Claim]:
     ]
 
 
-def _wide_claims(rows: findings.Rows) -> list[Claim]:
-    """The same in as many dimensions as there are kept directions."""
+def _wide_claim(rows: Rows) -> Claim:
+    """The comparison in as many dimensions as there are kept directions."""
     new, kept = (findings.select(rows, resample=which)[0] for which in (True, False))
-    good = new["statistic"] < kept["statistic"]
-    return [
-        Claim(
-            f"{new['slices']} new directions against {kept['slices']} kept, D={new['dim']}",
-            "as low as 16 can easily outperform a fixed set of order of thousands",
-            new["statistic"],
-            good,
-            f"{new['statistic']:.3g} null levels against "
-            f"{kept['statistic']:.3g}, from {new['start']:.3g}.",
-        )
-    ]
+    return Claim(
+        f"{new['slices']} new directions against {kept['slices']} kept, D={new['dim']}",
+        "as low as 16 can easily outperform a fixed set of order of thousands",
+        new["statistic"],
+        new["statistic"] < kept["statistic"],
+        f"{new['statistic']:.3g} null levels against {kept['statistic']:.3g}, from "
+        f"{new['start']:.3g}.",
+    )

@@ -1,8 +1,10 @@
-"""Every identifiability experiment runs through at the smallest scale and leaves what it should."""
+"""Every experiment runs through at the smallest scale and leaves the files that readers expect."""
 
 import json
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from experiments import findings, reproduce
 from socialjepa_jax.errors import InputError
@@ -17,7 +19,10 @@ def check(out, name):
     for claim in found["claims"]:
         assert set(claim) == {"id", "paper", "ours", "agrees", "note", "std"}
         assert isinstance(claim["agrees"], bool)
-        assert claim["note"]
+        assert claim["ours"] is None or np.isfinite(claim["ours"])  # None: not a number
+        note = claim["note"].removeprefix(f"{findings.VERDICTS[claim['agrees']]}: ")
+        assert note != claim["note"] and note.endswith(".")
+        assert not note.startswith(tuple(findings.VERDICTS.values()))  # stated once
     pictures = list(out.glob(f"{name}*.png"))
     assert pictures
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in pictures)
@@ -30,6 +35,24 @@ def test_a_sweep_and_what_is_made_of_its_runs(tmp_path):
     bound = check(tmp_path, "id_bound")
     assert len(bound["rows"]) == len(grid["rows"]) == 2
     assert {row["experiment"] for row in bound["rows"]} == {"id_grid"}
+    best, cell = grid["claims"][:2]
+    top = max(grid["rows"], key=lambda row: row["r2_hz"])
+    assert best["id"] == "best/r2_hz" and best["ours"] == top["r2_hz"]
+    assert (
+        f"lambda {top['lambda']:g} at rho {top['rho']:g}, has R² {best['ours']:.4f}"
+        in (cell["note"])
+    )
+    smallest, delta = bound["claims"]
+    scores = [row["slack"] / row["slack_std"] for row in bound["rows"]]
+    assert smallest["ours"] == min(scores)
+    above = sum(score < 0 for score in scores)
+    assert f"{above} of 2 runs lie above" in smallest["note"]
+    assert f"by {min(scores):.1f} standard errors" in smallest["note"]
+    ranks = [stats.rankdata([row[name] for row in bound["rows"]]) for name in ("delta", "epsilon")]
+    error = stats.rankdata([row["procrustes_mse"] for row in bound["rows"]])
+    for name, rank in zip(("delta", "epsilon"), ranks):
+        assert f"{np.corrcoef(rank, error)[0, 1]:.2f} for {name}" in delta["note"]
+    assert delta["ours"] == pytest.approx(np.corrcoef(ranks[0], error)[0, 1])
     text = page.read_text()
     assert 'id="id_grid"' in text
     assert f"of {len(grid['claims']) + len(bound['claims'])} claims agree" in text
@@ -47,10 +70,21 @@ def test_refuses_an_unknown_experiment(tmp_path):
         reproduce.reproduce(["id_3d"], "smoke", tmp_path)
 
 
-def test_rows_are_selected_and_averaged_by_their_columns():
-    rows = [{"a": 1, "x": 2.0}, {"a": 1, "x": 4.0}, {"a": 2, "x": 9.0}]
-    assert findings.mean(rows, "x", a=1) == 3.0
-    assert findings.spread(rows, "x", a=1) == 1.0
-    assert findings.select(rows, a=2) == [{"a": 2, "x": 9.0}]
-    assert findings.distinct(rows, "a") == [1, 2]
-    assert findings.mean(rows, "x", a=3) != findings.mean(rows, "x", a=3)  # NaN
+def test_photographs_must_exist(tmp_path):
+    with pytest.raises(InputError, match=r"--eth80=nowhere\.npz"):
+        reproduce.reproduce(["lejepa_ablations"], "smoke", tmp_path, eth80="nowhere.npz")
+
+
+def test_calls_into_one_folder_extend_its_page(tmp_path):
+    reproduce.reproduce(["sigreg_quadrature"], "smoke", tmp_path)
+    before = json.loads((tmp_path / "sigreg_quadrature.json").read_text())
+    reproduce.reproduce(["lejepa_probes"], "smoke", tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.index('id="sigreg_quadrature"') < page.index('id="lejepa_probes"')
+    parts = [findings.section(n, tmp_path) for n in ("sigreg_quadrature", "lejepa_probes")]
+    verdicts = [v for part in parts for v in part.verdicts]
+    assert f"{sum(verdicts)} of {len(verdicts)} claims agree" in page
+    for claim in before["claims"]:
+        assert claim["id"] in page
+    assert page.count("<img") == 3 + 4
+    assert findings.section("sigreg_x", tmp_path) is None
