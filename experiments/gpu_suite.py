@@ -1,6 +1,6 @@
-"""`python -m experiments.gpu_suite`: see `experiments.bench.gpu_suite`."""
+"""`python -m experiments.gpu_suite`: see `experiments.bench.gpu.suite`."""
 
-from experiments.bench.gpu_suite import define_flags, main
+from experiments.bench.gpu.suite import define_flags, main
 from socialjepa_jax.running import launch
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 import pytest
 from absl import flags
 
-from experiments.bench import alignment, results, sigreg, start, steps, sweep, vit
+from experiments.bench import alignment, sigreg, start, steps, sweep, vit
 from socialjepa_jax.errors import InputError
 
 BENCHES = (alignment, sigreg, start, sweep, vit)
@@ -46,21 +46,6 @@ def run(monkeypatch):
 def test_bad_flags_are_refused_before_anything_is_measured(run, bench, argument, message):
     with pytest.raises(InputError, match=message):
         run(bench, argument)
-
-
-def test_a_folder_is_no_file(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="must be a file"):
-        results.out_file(str(tmp_path))
-    assert results.out_file(str(tmp_path / "x.json")) == tmp_path / "x.json"
-    assert results.out_file(None) is None
-    assert not list(tmp_path.iterdir())
-
-    def denied(dir):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(results.tempfile, "TemporaryFile", denied)
-    with pytest.raises(InputError, match=r"x\.json cannot be written: Permission denied"):
-        results.out_file(str(tmp_path / "x.json"))
 
 
 @pytest.mark.parametrize("table6", [False, True])
