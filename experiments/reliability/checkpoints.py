@@ -50,7 +50,7 @@ def _damage(step: pathlib.Path, which: str, change: Callable[[bytes], bytes | No
     files = _files(step)
     chosen = {
         "largest file": [max(files, key=lambda path: path.stat().st_size)],
-        "manifest": _files(step / "manifest")[:1],
+        "manifest": [step / "manifest" / "metadata"],
         "every file": files,
     }
     for path in chosen[which]:

@@ -274,7 +274,7 @@ def child(
         with hosts.joined(place, layout.patience) as group:
             loop.fit(what, workdir, group=group)
     except (InputError, Stopped) as error:
-        code, message = launch.verdict(error)
+        code, message = launch.exit_status(error)
         print(message, file=sys.stderr)
         sys.exit(code)
 
@@ -359,7 +359,7 @@ def _inject(fault: Fault, what: Experiment) -> None:
     elif fault.phase == "evaluation":
         wrap(evaluation, "scalars", trigger)
     elif fault.phase == "table":
-        wrap(evaluation, "measure", trigger)
+        wrap(evaluation, "alignment_rows", trigger)
 
 
 def losses(workdir: pathlib.Path) -> dict[int, tuple[float, ...]]:
