@@ -56,6 +56,12 @@ class Estimate:
             np.concatenate([e.repeats for e in estimates]),
         )
 
+    @staticmethod
+    def of_pairs(estimates: "list[Estimate]") -> "Estimate":
+        """The average over pairs of agents of one run, which is one repetition."""
+        mean = Estimate.mean(estimates)
+        return Estimate(mean.value, mean.without, np.array([mean.value]))
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval over objects and repetitions.
 

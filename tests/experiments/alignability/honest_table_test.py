@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.alignability import honest_table
+from experiments.alignability import honest_rows, honest_table
 from socialjepa_jax.errors import InputError
 
 
@@ -27,7 +27,7 @@ def test_every_objective_meets_every_world_with_the_latents_that_are_compared(ph
             ),
             jax.ShapeDtypeStruct(shape, jnp.float32),
         )
-        assert honest_table.LATENTS[objective.kind].keys() <= made.keys()
+        assert honest_rows.LATENTS[objective.kind].keys() <= made.keys()
     assert arms["eth80_ijepa"].data.path == photographs
 
 

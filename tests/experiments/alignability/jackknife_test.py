@@ -69,6 +69,14 @@ def test_repetitions_widen_the_interval():
     assert (low, high) == pytest.approx((mean.value - half, mean.value + half))
 
 
+def test_pairs_of_agents_are_one_repetition():
+    pairs = [Estimate(v, np.array([v - 0.1, v + 0.1]), np.array([v])) for v in (0.1, 0.4)]
+    mean = Estimate.of_pairs(pairs)
+    assert mean.value == pytest.approx(0.25)
+    np.testing.assert_allclose(mean.without, [0.15, 0.35])
+    np.testing.assert_allclose(mean.repeats, [0.25])
+
+
 def test_differences_are_paired():
     a = Estimate(0.5, np.array([0.4, 0.6]), np.array([0.5]))
     b = Estimate(0.2, np.array([0.1, 0.3]), np.array([0.2]))
