@@ -1,9 +1,9 @@
-"""Alignment metrics with intervals over objects: what would change had one object not been seen.
+"""Alignment metrics with jackknife intervals over objects.
 
 One held-out object after the other is left out of the test set (delete-one-group jackknife, Efron &
-Stein, 1981), the map held fixed; where a run was repeated, the spread of its repetitions is added.
-A difference between two rows is treated as a difference throughout, so that what both share
-cancels. Ranks (DSC) and neighbours (NOS) are those of the whole test set.
+Stein, 1981), the map held fixed; the spread of a run's repetitions is added. The difference of two
+rows is taken for every replicate, so that the variation which both share cancels. Ranks (DSC) and
+neighbours (NOS) are those of the whole test set.
 
 Shape key: N test samples, D features of x, E features of y, G objects.
 """
@@ -83,7 +83,7 @@ class Estimate:
 
 
 def _estimate(value: float, without: np.ndarray) -> Estimate:
-    """Of a single run."""
+    """Estimate of a single run."""
     return Estimate(float(value), np.asarray(without), np.array([float(value)]))
 
 
@@ -100,7 +100,7 @@ def estimates(
     split: evaluation.Split,
     objects: np.ndarray,
 ) -> dict[str, Estimate]:
-    """All of `METRICS` for one map.
+    """All `METRICS` for one map.
 
     Args:
         linear_map: fitted on the split's training rows.

@@ -1,4 +1,4 @@
-"""Figure forms that the identifiability experiments share."""
+"""Figures of the identifiability experiments: heat map, scatter plot, planes of points."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def heat_map(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Figure:
-    """A matrix of numbers as colours, each with its value written on it."""
+    """Matrix as colours, with the value written on each cell."""
     height = 1.4 + 0.34 * len(row_labels)
     figure, axes = style.new_axes(
         max(3.6, 1.6 + 0.72 * len(column_labels)),
@@ -74,7 +74,7 @@ def scatter(
 def clouds(
     panels: Sequence[Sequence[tuple[str, np.ndarray]]], z_N2: np.ndarray, *, title: str
 ) -> Figure:
-    """Planes of points, row by row, coloured by the latents' angle and lightened by their radius.
+    """Points in planes, coloured by the angle of their latents and lightened by the radius.
 
     Args:
         panels: rows of (title, f64[N, 2]).

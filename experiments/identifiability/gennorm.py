@@ -42,7 +42,7 @@ SETS: dict[str, tuple] = {
 }
 SETS["paper"] = SETS["gpu"]
 AXIS = np.linspace(-3.0, 3.0, 100)
-GRID = np.stack(np.meshgrid(AXIS, AXIS), -1).reshape(-1, 2)  # where the code scores
+GRID = np.stack(np.meshgrid(AXIS, AXIS), -1).reshape(-1, 2)  # on which the published code scores
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:

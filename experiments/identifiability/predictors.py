@@ -25,7 +25,7 @@ LOSSES = ("loss", "alignment", "regularizer")
 
 
 def bound(scale: str, out: pathlib.Path) -> Finding:
-    """Compares bound and error of every run, and both parts of the bound with the error."""
+    """Compares the bound and both its parts with the error of every run."""
     rows = [row for row in _stored(scale, out) if "slack" in row]
     figure = scatter(
         _groups(rows, "approx_bound", "procrustes_mse"),

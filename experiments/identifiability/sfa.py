@@ -29,7 +29,7 @@ DIMS["paper"] = DIMS["gpu"]
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
-    """Every method for every number of sources."""
+    """Runs every method for every number of sources."""
     budget = BUDGETS[scale]
     rows: Rows = []
     for dim in DIMS[scale]:

@@ -45,7 +45,7 @@ WORLDS: dict[str, tuple[tuple[Mixing, ...], float]] = {
 
 @dataclass(frozen=True)
 class Agent:
-    """A trained agent: what it sees of latents, and its encoding of that."""
+    """A trained agent: the mixing through which it sees latents, and its encoder."""
 
     mixing: Mixing
     weights: Any
@@ -104,7 +104,7 @@ def _train(mixing: Mixing, weight: float, scale: str, num_mixings: int) -> list[
 def _encode(
     agents: Sequence[Agent], dim: int, private: int, points: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(latents, encodings) of every agent; the last `private` latents are each agent's own."""
+    """Latents and encodings of every agent; the last `private` latents are each agent's own."""
     shared = rng.standard_normal((2 * points, dim))
     seen = []
     for agent in agents:
@@ -231,7 +231,7 @@ def _claims(rows: Rows) -> list[Claim]:
 
 
 def _converged(rows: Rows) -> str:
-    """How agents fare that have themselves recovered the world, judged by their own bounds."""
+    """Mean R² of the pairs whose agents have both recovered the world, by their own bounds."""
     good = [row["r2"] for row in rows if max(row["b1"], row["b2"]) < 0.1]
     return (
         f"some encoders have not recovered their own world; the {len(good)} of {len(rows)} pairs "

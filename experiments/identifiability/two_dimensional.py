@@ -125,7 +125,7 @@ def _table(every_row: Rows) -> tables.Table:
 
 
 def _degrees(every_row: Rows) -> tables.Table:
-    """Theorem 1 degree by degree, and its second half."""
+    """Variance by Hermite degree and errors of the recovered dynamics (theorem 1)."""
     rows = findings.select(every_row, preset="code")
     columns = [tables.Column(f"degree_{d}", f"degree {d}", 4) for d in range(1, 6)]
     columns += [

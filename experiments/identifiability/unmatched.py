@@ -18,7 +18,7 @@ from socialjepa_jax.report import figures
 RHO = 0.95
 DIMS = {"smoke": (2,), "cpu": (2, 4, 8, 16), "gpu": (2, 4, 8, 16, 32, 64)}
 DIMS["paper"] = DIMS["gpu"]
-ENCODERS = {"matched": 1e-6, "mlp": 1e-3}  # lambda of the scaling and of the 2-D experiments
+ENCODERS = {"matched": 1e-6, "mlp": 1e-3}  # encoder -> lambda of id_scaling, of id_2d
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:

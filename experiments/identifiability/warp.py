@@ -26,7 +26,7 @@ LOSSES |= dict.fromkeys(("cpu", "gpu", "paper"), ("whiten", "sigreg"))
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
-    """Trains every shape; whitening is what the theory is about, SIGReg what LeJEPA uses."""
+    """Trains every shape with whitening, the theory's learner, and SIGReg, LeJEPA's."""
     budget, process = BUDGETS[scale], Langevin(2, substeps=16)
     world = LatentWorld(process, Sinusoid(), PRESET.noised)
     rows: Rows = []

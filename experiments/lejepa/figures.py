@@ -1,4 +1,4 @@
-"""Figure forms that the LeJEPA experiments share."""
+"""Figures of the LeJEPA experiments: panels of curves, decision boundaries, estimates, points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def line_panels(
 def boundaries(
     panels: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], *, title: str
 ) -> Figure:
-    """Classified points in planes, each with the lines that many training sets led to.
+    """Classified points in planes, each with the decision boundaries of many training sets.
 
     Args:
         panels: title -> (points f64[N, 2], labels 0 or 1 [N], lines f64[R, 3]: w . x + b = 0).

@@ -28,7 +28,7 @@ DIM = {"smoke": 8, "cpu": 128, "gpu": 1024, "paper": 1024}
 STEPS = {"smoke": 20, "cpu": 1520, "gpu": 1520, "paper": 1520}
 SLICES: dict[str, tuple[int, ...]] = {"smoke": (4, 16)}
 SLICES |= dict.fromkeys(("cpu", "gpu", "paper"), (4, 16, 64, 256, 1024, 4096))
-WIDE = {"cpu": ((1024, 16, True), (1024, 1024, False))}  # dimensions, directions, new ones?
+WIDE = {"cpu": ((1024, 16, True), (1024, 1024, False))}  # (dimensions, directions, resample)
 FEW = 16  # "|A| as low as 16 can easily outperform a fixed set of order of thousands"
 
 

@@ -1,4 +1,4 @@
-"""What the SIGReg experiments share: the tests, the X distribution, and descent on samples.
+"""Univariate tests, the X distribution and descent on samples, for the SIGReg experiments.
 
 Shape key: N samples, D features, M slices.
 """
@@ -59,7 +59,7 @@ def descend(
     """Moves samples by Adam until SIGReg sees a standard Gaussian.
 
     Args:
-        z_ND: where they start.
+        z_ND: the samples before descent.
         key: of the directions.
         statistic: of each slice.
         steps: of Adam.

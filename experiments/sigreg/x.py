@@ -36,14 +36,14 @@ STEPS = {"smoke": 20, "cpu": 1520, "gpu": 1520, "paper": 1520}
 Panels = tuple[tuple[int, int], ...]  # (dimension, slices)
 PANELS: dict[str, Panels] = {"smoke": ((16, 4),)}
 PANELS |= dict.fromkeys(("cpu", "gpu", "paper"), ((1024, 10), (128, 10), (128, 100), (1024, 100)))
-SEEDS = {"smoke": 1, "cpu": 2, "gpu": 5, "paper": 1}  # of the first panel; one of the others
+SEEDS = {"smoke": 1, "cpu": 2, "gpu": 5, "paper": 1}  # of the first panel; the others have one
 ANGLES = np.arange(0, 180, 3)  # degrees
-CHANCE = 5.0  # deviations of the null that no test reaches by chance
+CHANCE = 5.0  # null deviations; no test reaches them by chance
 PLANE_SAMPLES, NULLS = 2000, 200  # figure 5: points on the X; Gaussian samples to compare with
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
-    """Scores the plane's directions, then unfolds."""
+    """Scores directions of the plane, then descends from the X with every test."""
     scores = plane_scores(NULLS if scale != "smoke" else 20)
     chance, level = null_quantiles(1000 if scale != "smoke" else 50)
     rows: Rows = []
@@ -82,9 +82,9 @@ def _start(seed: int, dim: int) -> tuple[jax.Array, jax.Array]:
 
 
 def plane_scores(nulls: int) -> dict[str, np.ndarray]:
-    """Each test in each direction of the plane of an X: standard scores under the null [angles].
+    """Standard scores [angles] of each test in the plane of an X.
 
-    The null is that of Gaussian samples of the same size.
+    Mean and deviation are those of Gaussian samples of the same size.
     """
     radians_M = np.radians(ANGLES)
     directions_2M = jnp.asarray(np.stack([np.cos(radians_M), np.sin(radians_M)]), jnp.float32)
@@ -174,7 +174,7 @@ def _spike_claims(scores: dict[str, np.ndarray]) -> list[Claim]:
 
 
 def _unfold_claims(rows: Rows, panels: Panels, chance: float, level: float) -> list[Claim]:
-    """At figure 6's setting; how Gaussian the plane is, at all settings."""
+    """Claims on the X at figure 6's setting, and on the plane at all settings."""
     where = {"dim": panels[0][0], "slices": panels[0][1]}
     claims = []
     for name in TESTS:

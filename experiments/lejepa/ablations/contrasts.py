@@ -13,7 +13,7 @@ from socialjepa_jax.report.papers.table import PaperTable
 
 @dataclass(frozen=True)
 class Contrast:
-    """A statement of a table: these settings are better than those.
+    """A statement of a table: one group of settings is better than another.
 
     Attributes:
         name: of the claim; begins with the table's key.

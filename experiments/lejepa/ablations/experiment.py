@@ -32,7 +32,7 @@ PROBES = {"accuracy": "categories of new objects", "objects": "objects in new st
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
-    """Trains every setting once and reads the tables off."""
+    """Trains every distinct setting once and collects the rows of all tables."""
     budget = BUDGETS[scale]
     if scale == "cpu":
         budget = replace(budget, steps=200)
@@ -83,15 +83,14 @@ def _claims(rows: Rows, probe: str) -> list[Claim]:
 def _no_collapse(rows: Rows, probe: str) -> Claim:
     worst = min(rows, key=lambda row: row[probe])
     untrained = findings.mean(rows, f"{probe}_untrained")
-    good = worst[probe] > untrained and min(row["latent_rank"] for row in rows) > 1.5
+    rank = min(row["latent_rank"] for row in rows)
     return Claim(
         f"{probe}/lowest of all settings",
         "none of the choices lead to a catastrophic collapse",
         worst[probe],
-        good,
+        worst[probe] > untrained and rank > 1.5,
         f"{PROBES[probe]}; table {worst['table']}; untrained {untrained:.3f}, "
-        f"mean of all {findings.mean(rows, probe):.3f}, least rank of a latent "
-        f"{min(row['latent_rank'] for row in rows):.1f}.",
+        f"mean of all {findings.mean(rows, probe):.3f}, least rank of a latent {rank:.1f}.",
     )
 
 
@@ -102,28 +101,27 @@ def _contrast_claim(contrast: Contrast, better: Rows, worse: Rows, probe: str) -
         findings.mean(better, probe, seed=s) - findings.mean(worse, probe, seed=s) for s in seeds
     ]
     noise = float(np.std(by_seed))
-    same = (gap > 0) == (contrast.paper > 0)
-    unclear = abs(gap) < 2 * noise
+    unclear = ", within the spread of seeds" if abs(gap) < 2 * noise else ""
     return Claim(
         f"{probe}/{contrast.name}",
         contrast.paper,
         gap,
-        same,
-        f"in sign{', within the spread of seeds' if unclear else ''}, "
-        f"{findings.mean(better, probe):.3f} against {findings.mean(worse, probe):.3f}.",
+        (gap > 0) == (contrast.paper > 0),
+        f"in sign{unclear}, {findings.mean(better, probe):.3f} against "
+        f"{findings.mean(worse, probe):.3f}.",
         noise,
     )
 
 
 def _settings_of(rows: Rows, table: str) -> list[dict[str, Any]]:
-    """The distinct settings of a table: the columns that stand before the measured ones."""
+    """Distinct settings of a table: the columns that are neither the run's own nor metrics."""
     known = {"table", "lambda", "rate", "seed", *runs_lib.METRICS, *PROBES}
-    found: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []
     for row in findings.select(rows, table=table):
         setting = {k: v for k, v in row.items() if k not in known and "untrained" not in k}
-        if setting not in found:
-            found.append(setting)
-    return found
+        if setting not in settings:
+            settings.append(setting)
+    return settings
 
 
 def _words(setting: Mapping[str, Any]) -> str:
@@ -137,9 +135,9 @@ def _plot(rows: Rows) -> Plot:
     curves = []
     for k, (probe, name) in enumerate(PROBES.items()):
         x, y = [], []
-        for place, table in enumerate(findings.distinct(rows, "table")):
+        for position, table in enumerate(findings.distinct(rows, "table")):
             for setting in _settings_of(rows, table):
-                x.append(place)
+                x.append(position)
                 y.append(findings.mean(rows, probe, table=table, **setting))
         curves.append(figures.Line(name, x, y, style.agent_color(k), (0, (0, 1)), "o", 0.0))
     levels = [

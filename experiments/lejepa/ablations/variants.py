@@ -20,11 +20,11 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a table.
+    """A setting, which is a row of a table.
 
     Attributes:
         table: key of `TABLES`.
-        label: what is set, as columns of the row.
+        label: the setting, as columns of the row.
         changes: fields of the objective, as functions of the budget and the number of channels.
         batch_factor: on the budget's batch size.
     """
@@ -86,24 +86,24 @@ def variants(scale: str) -> list[Variant]:
     if scale == "smoke":
         return [_fixed("1a", {"t_max": 3.0, "knots": 17, "slices": 1.0}), _head(True, True, 2)]
     full = scale != "cpu"
-    found = [
+    rows = [
         _fixed("1a", {"t_max": t, "knots": k, "slices": 1.0}, quadrature=Quadrature(t, k))
         for t in (1.0, 3.0, 5.0)
         for k in ((5, 17, 41) if full else (5, 17))
     ]
-    found += [_slices(factor) for factor in (0.125, 4.0)]
+    rows += [_slices(factor) for factor in (0.125, 4.0)]
     counts = ((1, 4), (2, 4), (1, 8), (2, 8), (4, 8))
-    found += [_views(*pair) for pair in counts]
-    found += [
+    rows += [_views(*pair) for pair in counts]
+    rows += [
         Variant("1c", {"batch over default": factor}, batch_factor=factor)
         for factor in (0.5, 1.0, 2.0)
     ]
-    found += [_projection(factor) for factor in (0.25, 0.5, 2.0)]
-    found += [_registers(count) for count in ((0, 1, 2, 4, 8) if full else (0, 1, 4))]
-    found += [
+    rows += [_projection(factor) for factor in (0.25, 0.5, 2.0)]
+    rows += [_registers(count) for count in ((0, 1, 2, 4, 8) if full else (0, 1, 4))]
+    rows += [
         _head(predictor, swa, layers)
         for predictor in (False, True)
         for swa in (False, True)
         for layers in ((1, 2, 3) if full else (1, 3))
     ]
-    return found
+    return rows

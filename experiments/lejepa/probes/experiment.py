@@ -34,7 +34,7 @@ from experiments.lejepa.probes.measurements import (
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
-    """Linear probes, local averages, and all probes at work."""
+    """Measures linear probes, local averages, and all probes in eight dimensions."""
     linear, tasks = linear_probes(REPEATS[scale])
     bias, work = local_bias(QUERIES[scale]), probes_at_work(max(2, REPEATS[scale] // 15))
     return Finding(

@@ -1,4 +1,4 @@
-"""What `lejepa_probes` measures: rows on probes of embeddings, without a verdict.
+"""Rows of `lejepa_probes` on probes of embeddings, without a verdict.
 
 Shape key: N samples, D features, T targets, Q queries, R repetitions.
 """

@@ -68,7 +68,7 @@ class Density:
 
 
 def gaussian(first: float, second: float) -> Density:
-    """Axis-aligned, with these variances."""
+    """Axis-aligned Gaussian with the given variances."""
     variance_2 = np.array([first, second])
     return Density(
         lambda z: np.exp(-0.5 * (z**2 / variance_2).sum(-1)),

@@ -35,7 +35,7 @@ from socialjepa_jax.sigreg import OFFICIAL
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
-    """All three theorems."""
+    """Measures all three theorems."""
     errors, sampling = smoothness(scale), sampling_error(scale)
     power, dims = level_and_power(scale), power_by_dimension(scale)
     matched = matched_moments(scale)

@@ -1,4 +1,4 @@
-"""What `sigreg_slices` measures: rows on theorems 2, 3 and 5, without a verdict.
+"""Rows of `sigreg_slices` on theorems 2, 3 and 5, without a verdict.
 
 Shape key: N samples, D features, M slices.
 """
@@ -102,7 +102,7 @@ def _estimates(z_ND: jax.Array, count: int, sampler: str, repeats: int) -> np.nd
 
 
 def level_and_power(scale: str) -> Rows:
-    """How often the largest, and the mean, statistic exceeds its 95 % quantile under the null."""
+    """Rates at which the largest and the mean statistic exceed 95 % of the null's."""
     rows = []
     for name, statistic in TESTS.items():
         for num in SIZES[scale]:
@@ -113,7 +113,7 @@ def level_and_power(scale: str) -> Rows:
 
 
 def power_by_dimension(scale: str) -> Rows:
-    """The X among more and more Gaussian coordinates, as many directions as before."""
+    """Power against an X among more and more Gaussian coordinates, at a fixed number of slices."""
     rows, num = [], SIZES[scale][-1] // 2
     for dim in DIMS[scale]:
         alternatives = (
@@ -133,7 +133,7 @@ def _rejections(
     draws: int,
     alternatives: tuple[tuple[str, theory.Sampler], ...],
 ) -> Rows:
-    """One row an alternative; the first one is the null, whose other draws set the threshold."""
+    """One row for each alternative. The first is the null; other draws of it set the threshold."""
     null = alternatives[0][1]
     found = theory.simulate(
         jax.random.key(0),
