@@ -3,13 +3,7 @@
 import numpy as np
 from absl import logging
 
-from socialjepa_jax.data.base import (
-    ObservationTable,
-    Protocol,
-    Splits,
-    ViewDataset,
-    distinct_rows,
-)
+from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDataset, distinct_rows
 from socialjepa_jax.errors import InputError
 
 

@@ -6,19 +6,9 @@ same for every instance. Lengths are in any unit: `parts.assemble` scales bodies
 
 import numpy as np
 
-from socialjepa_jax.data.toys.parts import (
-    BLACK,
-    PLAIN,
-    SIDES,
-    Draws,
-    Part,
-    limb,
-    moved,
-    stripes,
-    turn,
-)
+from socialjepa_jax.data.toys.parts import PLAIN, SIDES, Draws, Part, limb, moved, stripes, turn
 
-HORN = np.array([0.75, 0.7, 0.6])
+BLACK, HORN = np.full(3, 0.05), np.array([0.75, 0.7, 0.6])
 FUR, SKIN = (5.0, 55.0), (15.0, 35.0)  # ranges of hues
 
 
@@ -86,17 +76,10 @@ def _animal_head(draw: Draws, poll: np.ndarray, coat: np.ndarray, other: np.ndar
 
 def human(draw: Draws) -> list[Part]:
     """Makes a human in a walking pose, with optional hat, skirt, long hair and rucksack."""
-    width, depth, height = (
-        draw.uniform(0.17, 0.27),
-        draw.uniform(0.1, 0.18),
-        draw.uniform(0.5, 0.62),
-    )
-    hip, thick = draw.uniform(0.65, 0.95), draw.uniform(0.06, 0.1)
-    shirt, trousers, skin = (
-        draw.colour(0.1, 0.9),
-        draw.colour(0.06, 0.8),
-        draw.colour(0.2, 0.8, SKIN),
-    )
+    width, depth = draw.uniform(0.17, 0.27), draw.uniform(0.1, 0.18)
+    height, hip, thick = draw.uniform(0.5, 0.62), draw.uniform(0.65, 0.95), draw.uniform(0.06, 0.1)
+    shirt, trousers = draw.colour(0.1, 0.9), draw.colour(0.06, 0.8)
+    skin = draw.colour(0.2, 0.8, SKIN)
     pattern, skirt, pack = draw.choice(4), draw.flag(0.3), draw.flag(0.35)
 
     shoulder = hip + height
@@ -113,10 +96,8 @@ def human(draw: Draws) -> list[Part]:
         *_legs(draw, width, hip, thick, (trousers, skin), bare=skirt),
     ]
     if pack:
-        size = (0.1, 0.85 * width, 0.3 * height)
-        parts.append(
-            Part("box", (-depth - 0.1, 0, hip + 0.65 * height), size, draw.colour(0.1, 0.8))
-        )
+        center, size = (-depth - 0.1, 0, hip + 0.65 * height), (0.1, 0.85 * width, 0.3 * height)
+        parts.append(Part("box", center, size, draw.colour(0.1, 0.8)))
     if skirt:
         size = (0.08 + depth, 0.07 + width, 0.58 * hip)
         parts.append(Part("ellipsoid", (0, 0, hip - 0.14), size, trousers))

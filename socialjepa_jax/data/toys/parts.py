@@ -13,7 +13,6 @@ STRATA = 10  # instances in a block of the Latin hypercube
 Point = Sequence[float] | np.ndarray  # three coordinates, three extents or a pattern
 
 SIDES = (-1.0, 1.0)  # right and left, the sign of y
-BLACK = np.full(3, 0.05)
 PLAIN = (0.0, 0.0, 0.0, 0.0, -np.pi / 2)  # pattern that shows the first colour only
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from socialjepa_jax.data.toys.parts import (
-    BLACK,
     PLAIN,
     SIDES,
     Draws,
@@ -20,18 +19,15 @@ from socialjepa_jax.data.toys.parts import (
     wheel,
 )
 
-GLASS, STEEL = np.array([0.1, 0.13, 0.17]), np.full(3, 0.6)
+BLACK, GLASS, STEEL = np.full(3, 0.05), np.array([0.1, 0.13, 0.17]), np.full(3, 0.6)
 WHITE, RED = np.ones(3), np.array([0.6, 0.05, 0.05])
 FORWARD, ACROSS = along((1, 0, 0)), along((0, 1, 0))  # rotations of round parts
 
 
 def airplane(draw: Draws) -> list[Part]:
     """Makes an airplane on its wheels: glider, propellers or jets, one or two pairs of wings."""
-    radius, span, chord = (
-        draw.uniform(0.11, 0.17),
-        draw.uniform(0.75, 1.3),
-        draw.uniform(0.13, 0.24),
-    )
+    radius, span = draw.uniform(0.11, 0.17), draw.uniform(0.75, 1.3)
+    chord = draw.uniform(0.13, 0.24)
     sweep, dihedral, level = draw.uniform(-4, 38), draw.uniform(0, 7), draw.choice(3)
     paint, second = draw.colour(0.25, 0.9), draw.colour(0.06, 0.85)
     kind, oval, bands = draw.choice(5), draw.flag(0.4), draw.flag(0.5)
@@ -76,12 +72,10 @@ def _fuselage(
         return [Part("ellipsoid", (0, 0, z), size, pattern=wave, **look)]
     # The capsule's own coordinates are in radii: z runs forward, x up.
     wave = (PLAIN, stripes(x=2.5, phase=2.2), stripes(z=3), stripes(z=1))[pattern]
-    size = (0.55, 0.9 * radius, 0.8 * radius)
+    size, rear = (radius, radius, 0.72), (0.55, 0.9 * radius, 0.8 * radius)
     return [
-        Part(
-            "capsule", (0.28, 0, z), (radius, radius, 0.72), rotation=FORWARD, pattern=wave, **look
-        ),
-        Part("ellipsoid", (-0.5, 0, z + 0.2 * radius), size, paint),
+        Part("capsule", (0.28, 0, z), size, rotation=FORWARD, pattern=wave, **look),
+        Part("ellipsoid", (-0.5, 0, z + 0.2 * radius), rear, paint),
     ]
 
 
@@ -223,11 +217,8 @@ def _logs(length: float, width: float, floor: float, colour: np.ndarray) -> list
 
 def car(draw: Draws) -> list[Part]:
     """Makes a car: coupe, saloon, estate or open, with optional spoiler or roof box."""
-    length, width, radius = (
-        draw.uniform(0.75, 1.05),
-        draw.uniform(0.36, 0.46),
-        draw.uniform(0.15, 0.22),
-    )
+    length, width = draw.uniform(0.75, 1.05), draw.uniform(0.36, 0.46)
+    radius = draw.uniform(0.15, 0.22)
     nose, tail, height = draw.uniform(0.08, 0.3), draw.uniform(0.06, 0.24), draw.uniform(0.13, 0.19)
     paint, second = (draw.colour(0.08, 0.95, vivid=0.95) for _ in range(2))
     hub, pattern, extra = draw.colour(0.4, 0.9), draw.choice(4), draw.choice(3)
