@@ -1,4 +1,4 @@
-"""Measured figures beside their targets, as rows of a JSON file and lines of a table."""
+"""Measured figures and their targets, as rows of a JSON file and lines of a table."""
 
 import dataclasses
 import pathlib
@@ -12,15 +12,15 @@ from socialjepa_jax.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A measured figure and what it should be.
+    """A measured figure and its target.
 
     Attributes:
         name: of the figure.
-        value: measured.
-        target: to be met; None: there is none.
-        at_least: whether the value must reach the target, or stay below it.
-        stretch: what would be excellent; None: not said.
-        note: what it was made of.
+        value: the measurement; NaN misses every target.
+        target: the value to be met; None: there is none.
+        at_least: True if the value must reach the target, False if it must not exceed it.
+        stretch: a target beyond the target; None: there is none.
+        note: details for the table.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Result:
     note: str = ""
 
     def verdict(self) -> str:
-        """ "stretch" | "met" | "missed" | "" without a target."""
+        """Returns "stretch" | "met" | "missed", or "" without a target."""
         if self.target is None:
             return ""
         if self.stretch is not None and self._reaches(self.stretch):
@@ -42,7 +42,7 @@ class Result:
         return self.value >= target if self.at_least else self.value <= target
 
     def describe(self) -> str:
-        """One line."""
+        """Returns the line of the table."""
         wanted = ""
         if self.target is not None:
             wanted = f"{'>=' if self.at_least else '<='} {self.target:g}"
@@ -50,21 +50,27 @@ class Result:
         return f"{columns} {self.note}".rstrip()
 
     def row(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the row of the JSON file: the attributes and the verdict."""
         return {**dataclasses.asdict(self), "verdict": self.verdict()}
 
 
 def from_row(row: dict[str, Any]) -> Result:
-    """The result that a row of JSON describes."""
+    """Returns the result of a row of a JSON file, where NaN is null."""
     values = {field.name: row[field.name] for field in dataclasses.fields(Result)}
     return Result(**values | {"value": float("nan") if row["value"] is None else row["value"]})
 
 
 def out_file(name: str | None) -> pathlib.Path | None:
-    """Where `--out` wants the figures; None: nowhere. To be asked before anything is measured.
+    """Checks `--out` before minutes of measuring.
+
+    Args:
+        name: value of the flag; None or "": the figures are not written.
+
+    Returns:
+        The path of the file, or None.
 
     Raises:
-        InputError: no file can be there.
+        InputError: no file can be written there.
     """
     if not name:
         return None
@@ -80,10 +86,10 @@ def out_file(name: str | None) -> pathlib.Path | None:
 
 
 def here() -> dict[str, str]:
-    """What the figures of a file are of."""
+    """Returns the device and the version of jax, for the head of a file."""
     return {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
 
 
 def show(results: list[Result]) -> str:
-    """All lines."""
+    """Returns the table."""
     return "\n".join(result.describe() for result in results)
