@@ -1,1 +1,1 @@
-"""All pairs of points at once: distances, neighbours, rank correlation; no N x N array."""
+"""Distances, neighbours and rank correlation over all pairs of points, without an N x N array."""

@@ -1,10 +1,10 @@
-"""How well two spaces agree on who is near whom: DSC and neighbour overlap, no N x N array.
+"""Agreement of two spaces on distances (DSC) and on neighbours, without an N x N array.
 
-Up to 4,096 samples everything is exact, in float64. Beyond, one pass over float32 distances finds
-neighbours and fills a joint histogram of the two distances, from which the rank correlation
-follows with a bound on its error. The pass can be spread over several devices.
+Up to 4,096 samples all results are exact, in float64. Beyond, one pass over float32 distances
+finds neighbours and fills a joint histogram of the two distances, which gives the rank correlation
+with a bound on its error. Several devices can share the pass.
 
-Shape suffixes: N samples, D and E features, B rows of a block.
+Shape suffixes: N samples, D and E features, P pairs i < j, B rows of a block.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from socialjepa_jax.alignment.distances.histogram import PairStatistics, joint_s
 from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
 from socialjepa_jax.errors import InputError
 
-EXACT = 4096  # samples up to which all distances are ranked
-BINS = 2048
+EXACT = 4096  # largest number of samples for which all distances are ranked
+BINS = 2048  # side of the joint histogram
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What two spaces have in common.
+    """Agreement of two spaces on distances and neighbours.
 
     Attributes:
       dsc: Spearman correlation of the distances of all pairs i < j, average ranks for ties.
-      dsc_bound: the exact value differs from `dsc` by at most this; 0 where it is exact.
-      overlap, overlap_expected: NO@k, eq. (7), by k: ties to the lowest index, or broken at
-        random in expectation. Samples are removed from their own neighbours by index.
-      joint: int64 [H, H] counts of pairs in bins of the two distances of about equal mass;
-        None where `dsc` is exact.
+      dsc_bound: bound on the error of `dsc`; 0 if it is exact.
+      overlap: k -> NO@k, eq. (7), ties to the lowest index. Samples are removed from their own
+        neighbours by index.
+      overlap_expected: k -> expectation of NO@k if ties are broken at random.
+      joint: counts int64 [H, H] of pairs in bins of the two distances, of about equal mass;
+        None if `dsc` is exact.
     """
 
     dsc: float
@@ -61,10 +62,11 @@ def compare(
 
     Args:
       x, y: [N, D] and [N, E], N >= 3.
-      ks: neighbourhood sizes; those that are not below N are left out.
-      bins: bins a side of the joint histogram.
-      exact: rank all distances, in float64; None: up to 4,096 samples.
-      mesh: devices to spread the rows over; None: one.
+      ks: numbers of neighbours; those >= N are left out.
+      bins: side H of the joint histogram.
+      exact: True to rank all distances in float64, False for the joint histogram; None for exact
+        up to 4,096 samples.
+      mesh: devices to share the rows; None for one.
     """
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     n = len(x_ND)
@@ -72,36 +74,36 @@ def compare(
         raise InputError(f"distances of at least 3 samples are needed, got {n}")
     exact = n <= EXACT if exact is None else exact
     ks = tuple(k for k in ks if k < n)
-    found = _pass(x_ND, y_NE, ks, 0 if exact else bins, mesh)
-    if found.joint is None:
-        distances = found.distances or [pair_distances(z) for z in (x_ND, y_NE)]
+    pairs = _pair_statistics(x_ND, y_NE, ks, 0 if exact else bins, mesh)
+    if pairs.joint is None:
+        distances = pairs.distances or [pair_distances(z) for z in (x_ND, y_NE)]
         value, bound = _pearson(*(average_ranks(d_P) for d_P in distances)), 0.0
     else:
-        value, bound = joint_spearman(found.joint)
-    by_index, expected = (dict(zip(ks, shares.tolist())) for shares in found.overlaps)
-    return Geometry(value, bound, by_index, expected, found.joint)
+        value, bound = joint_spearman(pairs.joint)
+    by_index, expected = (dict(zip(ks, shares.tolist())) for shares in pairs.overlaps)
+    return Geometry(value, bound, by_index, expected, pairs.joint)
 
 
-def _pass(
+def _pair_statistics(
     x_ND: Float64, y_NE: Float64, ks: tuple[int, ...], bins: int, mesh: Mesh | None
 ) -> PairStatistics:
-    """The pass that suits the device: the one place where this is chosen."""
+    """Computes the statistics of all pairs by the method for the device."""
     with jax.enable_x64(True):
         if jax.default_backend() == "cpu":
             try:
                 return on_cpu.run(x_ND, y_NE, ks, bins, mesh)
-            except TooManyTies:  # which `rows` takes as they come
+            except TooManyTies:  # `on_accelerator` keeps no candidates
                 pass
         return on_accelerator.run(x_ND, y_NE, ks, bins, mesh)
 
 
 def dsc(x: ArrayLike, y: ArrayLike, *, exact: bool | None = None) -> float:
-    """Distance-structure consistency alone: see `Geometry.dsc` and `compare`."""
+    """Distance-structure consistency of x [N, D] and y [N, E]: `compare(x, y).dsc`."""
     return compare(x, y, (), exact=exact).dsc
 
 
 def pair_distances(z: ArrayLike) -> Float64:
-    """Squared distances of all pairs i < j of z [N, D], row by row: float64 [N (N - 1) / 2]."""
+    """Squared distances of all pairs i < j of z [N, D], row by row: float64 [P]."""
     z_ND = as_latents(z, "z")
     count = len(z_ND)
     parts = []
@@ -119,13 +121,13 @@ def _block_distances(z_ND: jax.Array, rows_B: jax.Array) -> jax.Array:
 
 
 def average_ranks(distances_P: Float64) -> Float64:
-    """Ranks from 0 with ties at their average, of what `neighbors.squared_distances` returns.
+    """Ranks of rounded distances (of `neighbors.squared_distances`) from 0, averaged over ties.
 
-    Its ten digits and a place among the pairs fit one integer; a sort of these integers takes
-    half the time of an argsort.
+    The ten digits of a distance and the index of its pair fit into one integer; sorting these
+    integers takes half the time of an argsort.
     """
     bits_P = distances_P.view(np.int64) >> neighbors.ROUNDED_BITS
-    bits_P -= bits_P[bits_P > 0].min(initial=bits_P.max()) - 1  # one more than for zero
+    bits_P -= bits_P[bits_P > 0].min(initial=bits_P.max()) - 1  # the least positive becomes 1
     np.maximum(bits_P, 0, out=bits_P)
     shift = len(bits_P).bit_length()
     if int(bits_P.max()).bit_length() + shift < 64:

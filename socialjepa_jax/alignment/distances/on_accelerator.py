@@ -1,4 +1,4 @@
-"""The pass over all pairs on accelerators: blocks of rows against all rows, all on the device.
+"""All pairs on accelerators: blocks of rows against all rows, entirely on the device.
 
 Shape suffixes: N samples (padded), D and E features, B rows of a block, S blocks.
 """
@@ -22,7 +22,7 @@ from socialjepa_jax.alignment.distances.histogram import (
 )
 from socialjepa_jax.alignment.moments import Float64
 
-_MAX_COUNT = 1 << 31
+_MAX_PAIRS = 1 << 31  # that an int32 can count
 
 
 def run(
@@ -32,13 +32,13 @@ def run(
     bins: int,
     mesh: Mesh | None,
 ) -> PairStatistics:
-    """Goes through all pairs of samples.
+    """Computes the statistics of all pairs of samples.
 
     Args:
       x_ND, y_NE: two spaces.
-      ks: neighbourhood sizes, below N.
-      bins: side of the joint histogram, of float32 distances; 0: none, and float64.
-      mesh: devices to spread the work over; None: one.
+      ks: numbers of neighbours, below N.
+      bins: side of the joint histogram of float32 distances; 0 for no histogram and float64.
+      mesh: devices to share the work; None for one.
     """
     count = len(x_ND)
     arrays = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]
@@ -47,12 +47,12 @@ def run(
     blocks = neighbors.row_blocks(len(spaces[0]))
     blocks = blocks[blocks[:, 0] < count]
     devices = 1 if mesh is None else mesh.size
-    step = max(1, _MAX_COUNT // (blocks.shape[1] * len(spaces[0])) // devices) * devices
+    step = max(1, _MAX_PAIRS // (blocks.shape[1] * len(spaces[0])) // devices) * devices
     overlaps, joint = np.zeros((2, len(ks))), np.zeros((bins, bins), np.int64)
     for start in range(0, len(blocks) if ks or bins else 0, step):
         part = blocks[start : start + step]
-        fill = np.full((-len(part) % devices, blocks.shape[1]), len(spaces[0]))  # no such rows
-        part_SB = jnp.asarray(np.concatenate([part, fill]))
+        filler = np.full((-len(part) % devices, blocks.shape[1]), len(spaces[0]))  # masked rows
+        part_SB = jnp.asarray(np.concatenate([part, filler]))
         sums, counts = _sums(*spaces, part_SB, count, tables, ks, bins, mesh)
         overlaps += np.asarray(sums)
         joint += np.asarray(counts)
@@ -70,7 +70,7 @@ def _sums(
     bins: int,
     mesh: Mesh | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Sums of overlaps [2, len(ks)] and the joint histogram over blocks of rows."""
+    """Computes sums of overlaps [2, len(ks)] and the joint histogram over blocks of rows."""
 
     def add_block(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
         dx_BN = neighbors.distances_to_others(x_ND, rows_B, count)

@@ -1,10 +1,11 @@
-"""The pass over all pairs on CPUs: XLA makes square tiles of distances, NumPy selects from them.
+"""All pairs on CPUs: XLA computes square blocks of the distance matrix, NumPy selects from them.
 
-Only tiles on and above the diagonal are made: a tile gives its rows neighbours among its columns
-and its columns neighbours among its rows. `top_k`, on which accelerators rely (`rows.py`), is
-slow in XLA on CPUs; comparisons with a limit are not.
+Only blocks on and above the diagonal are computed: a block gives its rows neighbours among its
+columns, and its columns neighbours among its rows. `top_k`, which `on_accelerator` uses, is slow
+in XLA on CPUs; comparisons with a bound are fast.
 
-Shape suffixes: N samples (padded), D and E features, T side of a tile, G groups in a tile, H bins.
+Shape suffixes: N samples (padded), D and E features, S blocks of rows, B side of a block,
+G groups in a block, H bins.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from socialjepa_jax.alignment.distances.histogram import (
 )
 from socialjepa_jax.alignment.moments import Float64
 
-_SIDES = (256, 512)  # of tiles; the larger for neighbours of at least 1,024 samples
-_MAX_TILES = (1 << 31) // _SIDES[1] ** 2  # whose pairs an int32 can count
+_SIDES = (256, 512)  # of a block; the larger one to find neighbours of at least 1,024 samples
+_MAX_BLOCKS = (1 << 31) // _SIDES[1] ** 2  # blocks whose pairs an int32 can count
 
-# First row and column, distances [T, T], minima of groups of every row's and column's [T, G].
-Tile = tuple[tuple[int, int], list[np.ndarray], list[list[np.ndarray]]]
+# First row and column; distances [B, B] in both spaces; group minima [B, G] of rows and columns.
+Block = tuple[tuple[int, int], list[np.ndarray], list[list[np.ndarray]]]
 
 
 def run(
@@ -43,38 +44,39 @@ def run(
     bins: int,
     mesh: Mesh | None,
 ) -> PairStatistics:
-    """Goes through all pairs of samples; see `rows.run`.
+    """Computes the statistics of all pairs; arguments as for `on_accelerator.run`.
 
     Raises:
-      TooManyTies: if too many distances are equal to be kept as candidates.
+      TooManyTies: if too many distances are equal to keep all candidates.
     """
     count = len(x_ND)
     side = _SIDES[bool(ks) and count >= 4 * _SIDES[0]]
     spaces = [neighbors.padded(z, "float32" if bins else "float64", side) for z in (x_ND, y_NE)]
     groups = min(side, 1 << max(ks).bit_length()) if ks else 0  # more than max(ks)
-    sweep = _Sweep(spaces, equal_mass_tables(spaces, count, bins), side, groups, bins, mesh)
+    blocks = _Blocks(spaces, equal_mass_tables(spaces, count, bins), side, groups, bins, mesh)
     if bins and not ks:
-        sweep.only_count(count)
-        return PairStatistics(np.zeros((2, 0)), joint=sweep.joint)
-    found = [Candidates(len(z), max(ks) + 1, z.dtype) for z in spaces] if ks else []
-    kept = []
-    for corner, tile, minima in sweep.tiles(count):
-        for candidates, d_TT, least in zip(found, tile, minima):
-            candidates.add(corner, d_TT, least)
+        blocks.count_all(count)
+        return PairStatistics(np.zeros((2, 0)), joint=blocks.joint)
+    candidates = [Candidates(len(z), max(ks) + 1, z.dtype) for z in spaces] if ks else []
+    distances = []
+    for corner, d, minima in blocks.compute(count):
+        for space, d_BB, minima_BG in zip(candidates, d, minima):
+            space.add(corner, d_BB, minima_BG)
         if not bins:
-            pairs_TT = np.isfinite(tile[0])
-            kept.append([d_TT[pairs_TT] for d_TT in tile])
+            is_pair_BB = np.isfinite(d[0])
+            distances.append([d_BB[is_pair_BB] for d_BB in d])
     sums: Float64 = np.zeros((2, 0))
     if ks:
-        near_x, near_y = (candidates.matrix()[:count] for candidates in found)
-        sums = overlap_sums(near_x, near_y, ks)
+        x_NN, y_NN = (space.matrix()[:count] for space in candidates)
+        sums = overlap_sums(x_NN, y_NN, ks)
     if bins:
-        return PairStatistics(sums / count, joint=sweep.joint)
-    return PairStatistics(sums / count, distances=[np.concatenate(parts) for parts in zip(*kept)])
+        return PairStatistics(sums / count, joint=blocks.joint)
+    all_distances = [np.concatenate(parts) for parts in zip(*distances)]
+    return PairStatistics(sums / count, distances=all_distances)
 
 
-class _Sweep:
-    """Tiles in the making on some devices, and the joint histogram of those made so far."""
+class _Blocks:
+    """Computes blocks on devices and accumulates their joint histogram in `joint`."""
 
     def __init__(
         self,
@@ -90,56 +92,56 @@ class _Sweep:
         self._tables, self._side, self._groups = tables, side, groups
         self._devices = jax.local_devices()[:1] if mesh is None else list(mesh.devices.flat)
 
-    def tiles(self, count: int) -> Iterator[Tile]:
-        """All tiles, the diagonal first; every device works ahead by one."""
-        parts = [list(z_STD) for z_STD in self._spaces], self._tables
-        held = [jax.device_put(parts, device) for device in self._devices]
-        for places in self._batches():
+    def compute(self, count: int) -> Iterator[Block]:
+        """Yields all blocks, those on the diagonal first; every device computes one ahead."""
+        parts = [list(z_SBD) for z_SBD in self._spaces], self._tables
+        inputs = [jax.device_put(parts, device) for device in self._devices]
+        for indices in self._batches():
             joints = [jnp.zeros(self.joint.size, jnp.int32, device=d) for d in self._devices]
             waiting: deque[tuple] = deque()
-            for n, (i, j) in enumerate(places.tolist()):
-                corner, on = (i * self._side, j * self._side), n % len(joints)
-                (x, y), tables = held[on]
-                joints[on], *tile = _tile(
-                    joints[on],
+            for n, (i, j) in enumerate(indices.tolist()):
+                corner, device = (i * self._side, j * self._side), n % len(joints)
+                (x, y), tables = inputs[device]
+                joints[device], *block = _block(
+                    joints[device],
                     ((x[i], x[j]), (y[i], y[j])),
                     tables,
                     np.asarray([*corner, count], np.int32),
                     self._groups,
                     len(self.joint),
                 )
-                waiting.append((corner, tile))
+                waiting.append((corner, block))
                 if len(waiting) > len(joints):
-                    yield _on_host(*waiting.popleft())
-            yield from itertools.starmap(_on_host, waiting)
+                    yield _to_host(*waiting.popleft())
+            yield from itertools.starmap(_to_host, waiting)
             self._add(joints)
 
-    def only_count(self, count: int) -> None:
-        """All tiles, without a look at their distances."""
-        held = [jax.device_put((self._spaces, self._tables), device) for device in self._devices]
-        for places in self._batches():
-            shares = (places[n :: len(held)] for n in range(len(held)))
-            self._add([_count(*h, s, count, len(self.joint)) for h, s in zip(held, shares)])
+    def count_all(self, count: int) -> None:
+        """Accumulates the joint histogram of all blocks without copying distances to the host."""
+        inputs = [jax.device_put((self._spaces, self._tables), device) for device in self._devices]
+        for indices in self._batches():
+            shares = (indices[n :: len(inputs)] for n in range(len(inputs)))
+            self._add([_count(*z, s, count, len(self.joint)) for z, s in zip(inputs, shares)])
 
     def _batches(self) -> Iterator[np.ndarray]:
-        """The places of tiles, int32 [S, 2], in batches that a device can count."""
-        places_S2 = np.stack(np.triu_indices(len(self._spaces[0])), axis=1).astype(np.int32)
-        order = np.argsort(places_S2[:, 1] - places_S2[:, 0], kind="stable")
-        for start in range(0, len(order), _MAX_TILES):
-            yield places_S2[order[start : start + _MAX_TILES]]
+        """Yields (row, column) indices of blocks, int32 [n, 2], n small enough for int32 counts."""
+        indices = np.stack(np.triu_indices(len(self._spaces[0])), axis=1).astype(np.int32)
+        order = np.argsort(indices[:, 1] - indices[:, 0], kind="stable")
+        for start in range(0, len(order), _MAX_BLOCKS):
+            yield indices[order[start : start + _MAX_BLOCKS]]
 
     def _add(self, joints: Sequence[jax.Array]) -> None:
         for joint in joints:
             self.joint += np.asarray(joint).reshape(self.joint.shape)
 
 
-def _on_host(corner: tuple[int, int], tile: list) -> Tile:
-    d, minima = jax.tree.map(np.asarray, tile)
+def _to_host(corner: tuple[int, int], block: list) -> Block:
+    d, minima = jax.tree.map(np.asarray, block)
     return corner, d, minima
 
 
 @partial(jax.jit, static_argnames=("groups", "bins"), donate_argnums=0)
-def _tile(
+def _block(
     joint: jax.Array,
     sides: Sequence[tuple[jax.Array, jax.Array]],
     tables: Sequence[Table],
@@ -147,41 +149,51 @@ def _tile(
     groups: int,
     bins: int,
 ) -> tuple[jax.Array, list[jax.Array], list[tuple[jax.Array, jax.Array]]]:
-    """Counts the pairs of a tile; its distances, and what `Candidates` needs of them.
+    """Computes one block.
 
-    Bounds are the first row, the first column and the number of samples.
+    Args:
+      joint: flat joint histogram, int32 [H * H].
+      sides: latents of the rows and of the columns of the block, [B, D], for both spaces.
+      tables: bins of both spaces.
+      bounds: first row, first column, and number of samples.
+      groups: number of groups G; 0 for no minima.
+      bins: H.
+
+    Returns:
+      The histogram with the pairs added; distances [B, B] of both spaces, infinite for entries
+      that are no pair; and their minima [B, G] over groups, by row and by column.
     """
     row, column, count = bounds
-    place_T = jnp.arange(len(sides[0][0]), dtype=jnp.int32)
-    row_T1, column_1T = row + place_T[:, None], column + place_T[None]
-    pair_TT = (column_1T > row_T1) & (column_1T < count)
+    offset_B = jnp.arange(len(sides[0][0]), dtype=jnp.int32)
+    row_B1, column_1B = row + offset_B[:, None], column + offset_B[None]
+    is_pair_BB = (column_1B > row_B1) & (column_1B < count)
     d = [neighbors.squared_distances(*rows) for rows in sides]
     if bins:
-        joint = count_pairs(joint, d, tables, pair_TT)
-    d = [jnp.where(pair_TT, d_TT, jnp.inf) for d_TT in d]
-    return joint, d, [_minima(d_TT, groups) for d_TT in d] if groups else []
+        joint = count_pairs(joint, d, tables, is_pair_BB)
+    d = [jnp.where(is_pair_BB, d_BB, jnp.inf) for d_BB in d]
+    return joint, d, [_minima(d_BB, groups) for d_BB in d] if groups else []
 
 
 @partial(jax.jit, static_argnames="bins")
 def _count(
     spaces: Sequence[jax.Array],
     tables: Sequence[Table],
-    places_S2: jax.Array,
+    indices: jax.Array,
     count: jax.Array,
     bins: int,
 ) -> jax.Array:
-    """The joint histogram of many tiles."""
+    """Computes the joint histogram of many blocks, given their (row, column) indices."""
 
-    def add(joint: jax.Array, place: jax.Array) -> tuple[jax.Array, None]:
-        sides = [(z_STD[place[0]], z_STD[place[1]]) for z_STD in spaces]
-        bounds = jnp.append(place * spaces[0].shape[1], count)
-        return _tile(joint, sides, tables, bounds, 0, bins)[0], None
+    def add(joint: jax.Array, index: jax.Array) -> tuple[jax.Array, None]:
+        sides = [(z_SBD[index[0]], z_SBD[index[1]]) for z_SBD in spaces]
+        bounds = jnp.append(index * spaces[0].shape[1], count)
+        return _block(joint, sides, tables, bounds, 0, bins)[0], None
 
-    return jax.lax.scan(add, jnp.zeros(bins**2, jnp.int32), places_S2)[0]
+    return jax.lax.scan(add, jnp.zeros(bins**2, jnp.int32), indices)[0]
 
 
-def _minima(d_TT: jax.Array, groups: int) -> tuple[jax.Array, jax.Array]:
-    """Minima [T, G] over groups of columns of every row, and of rows of every column."""
-    side = len(d_TT)
-    of_rows = jnp.min(d_TT.reshape(side, side // groups, groups), axis=1)
-    return of_rows, jnp.min(d_TT.reshape(side // groups, groups, side), axis=0).T
+def _minima(d_BB: jax.Array, groups: int) -> tuple[jax.Array, jax.Array]:
+    """Returns minima [B, G] over groups of columns of every row, and of rows of every column."""
+    side = len(d_BB)
+    of_rows = jnp.min(d_BB.reshape(side, side // groups, groups), axis=1)
+    return of_rows, jnp.min(d_BB.reshape(side // groups, groups, side), axis=0).T
