@@ -1,16 +1,17 @@
-"""Fits and judges the map between files of embeddings.
+"""Fits a linear map between files of embeddings and reports how good it is.
 
-    python -m socialjepa_jax.align --x=old.npy --y=new.parquet --out=report/
+    socialjepa-align --x=old.npy --y=new.parquet --out=report/
 
-Rows are paired by position, or by `--ids_x` and `--ids_y`. Files are .npy, .npz, .safetensors or
-.parquet. Writes report.html with its pictures, the map (map.npz, map.safetensors, map.onnx and
-apply_map.py, which needs NumPy only), alignment.json and items.csv.
-Exit codes: 0 done, 2 bad input.
+or `python -m socialjepa_jax.align`. Rows are paired by position, or by `--ids_x` and `--ids_y`.
+Files are .npy, .npz, .safetensors or .parquet. Writes report.html with its figures, the map
+(map.npz, map.safetensors, map.onnx and apply_map.py, which needs NumPy only), alignment.json and
+items.csv. Exit codes: 0 done, 2 bad input.
 """
 
 import contextlib
 import dataclasses
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -19,53 +20,72 @@ from typing import Any
 
 from absl import flags
 
-from socialjepa_jax.alignment.maps import METHODS
+from socialjepa_jax.alignment.fitting import METHODS
+from socialjepa_jax.alignment.study import outputs
 from socialjepa_jax.alignment.study.inputs import Column, Sources, Spaces, read_spaces
+from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import compare_spaces
-from socialjepa_jax.alignment.study.study import Settings, run_study
+from socialjepa_jax.alignment.study.study import run_study
+from socialjepa_jax.collaboration import scoring
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.report.alignment import files
-from socialjepa_jax.report.alignment.page import write_alignment_report
-from socialjepa_jax.report.alignment.spaces import write_spaces_report
 from socialjepa_jax.running import launch
+
+# The pages are imported where they are written: matplotlib is slow to import, and bad input must
+# be refused at once.
+
+
+def cli() -> None:
+    """Runs the command line, for `socialjepa-align` and `python -m socialjepa_jax.align`."""
+    values = flags.FLAGS
+    define_flags(values)
+    # --help prints the docstring and the flags of the main module, which a console script is not.
+    sys.modules["__main__"].__doc__ = __doc__
+    for flag in values.get_flags_for_module(__name__):
+        values.register_key_flag_for_module(sys.argv[0], flag)
+    launch.run(lambda: main(values))
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Defines the flags of this command."""
     text = partial(flags.DEFINE_string, flag_values=values)
-    several = partial(flags.DEFINE_list, flag_values=values)
-    whole = partial(flags.DEFINE_integer, lower_bound=0, flag_values=values)
-    share = partial(flags.DEFINE_float, flag_values=values)
-    switch = partial(flags.DEFINE_bool, flag_values=values)
+    texts = partial(flags.DEFINE_list, flag_values=values)
+    integer = partial(flags.DEFINE_integer, flag_values=values)
+    real = partial(flags.DEFINE_float, flag_values=values)
+    boolean = partial(flags.DEFINE_bool, flag_values=values)
     choice = partial(flags.DEFINE_enum, flag_values=values)
     text("x", None, "Embeddings to map from.")
     text("y", None, "Embeddings to map to.")
-    several("spaces", [], "Two or more files instead of --x and --y: every pair, and a hub.")
+    texts("spaces", [], "Two or more files instead of --x and --y: maps of every pair, and a hub.")
     text("out", None, "Folder for the results.")
-    text("key", None, "Which array or column, in files that hold several.")
-    text("ids_x", None, "Unique ids of the rows of x, to pair by.")
+    text("key", None, "Array or column to read from files that hold several.")
+    text("ids_x", None, "Unique ids of the rows of x, by which rows are paired.")
     text("ids_y", None, "Unique ids of the rows of y.")
-    several("ids", [], "Names of rows that are already paired; or one file a space, to pair by.")
-    text("ids_key", None, "Which column of the files of ids.")
-    text("groups", None, "What must not be split (an object, a video), by row of x.")
-    text("groups_key", None, "Which column of --groups.")
-    text("labels", None, "Categories for probes and colours, by row of x.")
-    text("labels_key", None, "Which column of --labels.")
-    several("strata", [], "Factors within which the null shuffles pairs, by row of x.")
-    several("strata_key", [], "Which columns of the one file of --strata.")
-    choice("method", "ridge", METHODS, "How the map is fitted.")
+    texts("ids", [], "Names of rows that are already paired; or one file of ids per space.")
+    text("ids_key", None, "Column of the files of ids.")
+    text("groups", None, "Groups that must not be split (objects, videos), by row of x.")
+    text("groups_key", None, "Column of --groups.")
+    text("labels", None, "Classes for probes and colours, by row of x.")
+    text("labels_key", None, "Column of --labels.")
+    texts("strata", [], "Factors within which the null shuffles pairs, by row of x.")
+    texts("strata_key", [], "Columns of the one file of --strata.")
+    choice("method", "ridge", METHODS, "Method of the fit.")
     text("ridge", "auto", "Absolute lambda on standardised latents, or auto (10 group folds).")
-    flags.DEFINE_integer("rank", None, "For reduced_rank.", lower_bound=1, flag_values=values)
-    share("trim", 0.1, "For robust: share of the pairs left out.")
-    switch("scale", False, "For procrustes: fit one global scale too.")
-    choice("standardize", "full", ("full", "center"), "Each feature's mean and scale, or its mean.")
-    share("test_fraction", 0.2, "Share of the rows held out, by whole groups.")
-    whole("seed", 0, "Of the split, the null and the intervals.")
-    whole("permutations", 20, "Fits on shuffled pairs.")
-    whole("resamples", 200, "Draws of groups for the intervals.")
-    switch("drop_nonfinite", False, "Leave out rows with NaN or Inf instead of refusing.")
-    switch("umap", True, "Draw UMAP pictures as well, which takes some seconds.")
-    switch("overwrite", False, "Replace a report in --out.")
+    integer("rank", None, "For reduced_rank: the largest rank of the map.", lower_bound=1)
+    real("trim", 0.1, "For robust: share of the pairs that is left out.")
+    boolean("scale", False, "For procrustes: also fit one global scale.")
+    choice(
+        "standardize",
+        "full",
+        ("full", "center"),
+        "Standardise mean and scale, or mean.",
+    )
+    real("test_fraction", 0.2, "Share of the rows that is held out, by whole groups.")
+    integer("seed", 0, "Seed of the split, the null and the intervals.", lower_bound=0)
+    integer("permutations", 20, "Number of fits on shuffled pairs.", lower_bound=0)
+    integer("resamples", 200, "Number of bootstrap draws of groups.", lower_bound=0)
+    boolean("drop_nonfinite", False, "Leave out rows with NaN or Inf instead of refusing.")
+    boolean("umap", True, "Draw UMAP figures too (some seconds; needs umap-learn).")
+    boolean("overwrite", False, "Replace an existing report in --out.")
 
 
 def main(values: flags.FlagValues) -> None:
@@ -138,7 +158,7 @@ def _sources(values: flags.FlagValues) -> Sources:
 
 @contextlib.contextmanager
 def _staged(out: Path) -> Iterator[Path]:
-    """A folder whose files go to `out` once all of them are written, the report last."""
+    """Yields a folder whose files are moved to `out` when all are written, the report last."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".part-", dir=out) as name:
@@ -149,29 +169,30 @@ def _staged(out: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"--out={out}: {error}") from error
     finally:
-        with contextlib.suppress(OSError):  # what was there before stays
+        with contextlib.suppress(OSError):  # a folder that is not empty stays
             out.rmdir()
 
 
 def _align_pair(spaces: Spaces, settings: Settings, folder: Path, *, umap: bool) -> None:
     x, y = spaces.latents
     study = run_study(x, y, settings, groups=spaces.groups, strata=spaces.strata)
-    probes = files.probe_scores(study, spaces)
-    files.write_pair(folder, study, spaces, probes)
-    write_alignment_report(folder / "report.html", study, spaces, probes=probes, umap=umap)
+    probes = scoring.probe_scores(study, spaces)
+    outputs.write_pair(folder, study, spaces, probes)
+    from socialjepa_jax.report.alignment.page import write_pair_page
+
+    write_pair_page(folder / "report.html", study, spaces, probes, umap=umap)
 
 
 def _align_spaces(spaces: Spaces, settings: Settings, folder: Path) -> None:
-    found = compare_spaces(spaces.latents, settings, groups=spaces.groups, strata=spaces.strata)
-    probes = files.space_probes(found, spaces)
-    files.write_spaces(folder, found, spaces, settings, probes)
-    write_spaces_report(folder / "report.html", found, spaces, probes)
+    comparison = compare_spaces(
+        spaces.latents, settings, groups=spaces.groups, strata=spaces.strata
+    )
+    probes = scoring.space_probes(comparison, spaces)
+    outputs.write_spaces(folder, comparison, spaces, settings, probes)
+    from socialjepa_jax.report.alignment.spaces import write_spaces_page
 
-
-def _run() -> None:
-    main(flags.FLAGS)
+    write_spaces_page(folder / "report.html", comparison, spaces, probes)
 
 
 if __name__ == "__main__":
-    define_flags(flags.FLAGS)
-    launch.run(_run)
+    cli()

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -253,6 +255,49 @@ def test_a_refused_run_leaves_the_old_report_alone(run, bad, tmp_path):
 def test_a_file_in_the_place_of_the_folder_is_named(run, bad, folder):
     with pytest.raises(InputError, match="is a file"):
         run("--x=x.npy", "--y=y.npy", f"--out={folder / 'file'}")
+
+
+def test_without_umap_learn_the_page_says_so(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    run("--x=x.npy", "--y=y.npy", "--umap", "--test_fraction=0.3")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("UMAP figures need umap-learn: pip install umap-learn.") == 1
+
+
+TRAINING = "flax optax orbax grain ml_collections tensorboard tensorflow chex umap".split()
+
+
+def in_python(code, *arguments):
+    """Runs code in a fresh interpreter: exit code, stdout and stderr."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_importing_the_tool_imports_none_of_the_training_libraries():
+    names = [*TRAINING, "PIL", "matplotlib"]
+    code = (
+        "import sys, socialjepa_jax.align\n"
+        f"print([name for name in {names} if name in sys.modules])"
+    )
+    assert in_python(code) == (0, "[]\n", "")
+
+
+def test_the_console_script_runs_where_only_the_base_requirements_are_installed(folder, tmp_path):
+    code = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({TRAINING}))  # importing one of them raises\n"
+        "from socialjepa_jax.align import cli\n"
+        "cli()"
+    )
+    out = tmp_path / "out"
+    pair = [f"--x={folder / 'x.npy'}", f"--y={folder / 'y.npy'}", "--test_fraction=0.3"]
+    labels = [f"--labels={folder / 'labels.npy'}", f"--out={out}", *QUICK, "--umap"]
+    assert in_python(code, *pair, *labels) == (0, f"Report: {out / 'report.html'}\n", "")
+    assert "UMAP figures need umap-learn" in (out / "report.html").read_text()
+    code, said, _ = in_python(code, "--help")
+    assert code == 1  # as absl has it
+    assert "socialjepa-align --x=old.npy" in said and "--test_fraction: Share of the rows" in said
 
 
 def in_a_process(folder, *arguments):

@@ -1,12 +1,19 @@
-"""Post-hoc alignment of two latent spaces: fit a map, measure it, know how sure that is, keep it.
+"""Post-hoc alignment of two latent spaces: linear maps, metrics, nulls and intervals.
 
-`curves`, `references`, `study`, `files` and `export` hold what the command line tool adds.
+`study` holds what the command-line tool (`socialjepa_jax.align`) adds.
 """
 
 from socialjepa_jax.alignment.distances.compare import Geometry, compare, dsc
+from socialjepa_jax.alignment.fitting import choose_ridge, fit
 from socialjepa_jax.alignment.hub import Hub, fit_hub
-from socialjepa_jax.alignment.maps import LinearMap, choose_ridge, fit
-from socialjepa_jax.alignment.metrics import evaluate, prediction_r2, r2, shared_dimensions
+from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.metrics import (
+    evaluate,
+    noise_ceiling,
+    prediction_r2,
+    r2,
+    shared_dimensions,
+)
 from socialjepa_jax.alignment.neighbourhoods import (
     chance_corrected_nos,
     cknna,
@@ -14,21 +21,15 @@ from socialjepa_jax.alignment.neighbourhoods import (
     nearest_neighbors,
     retrieval,
 )
-from socialjepa_jax.alignment.resampling import (
-    Interval,
-    Null,
-    bootstrap,
-    difference,
-    intervals,
-    noise_ceiling,
-    permutation_null,
-)
+from socialjepa_jax.alignment.permutation import Null, permutation_null
+from socialjepa_jax.alignment.resampling import Interval, bootstrap, difference, intervals
 from socialjepa_jax.alignment.similarity import (
     canonical_correlations,
     cka,
     cka_debiased,
     cka_matrix,
     cka_minibatch,
+    cka_rbf,
     effective_rank,
     procrustes_error,
     pwcca,
@@ -38,6 +39,7 @@ from socialjepa_jax.alignment.similarity import (
     shape_correlation,
     svcca,
 )
+from socialjepa_jax.alignment.solve import leave_one_out
 
 __all__ = [
     "Geometry",
@@ -53,6 +55,7 @@ __all__ = [
     "cka_debiased",
     "cka_matrix",
     "cka_minibatch",
+    "cka_rbf",
     "cknna",
     "compare",
     "difference",
@@ -62,6 +65,7 @@ __all__ = [
     "fit",
     "fit_hub",
     "intervals",
+    "leave_one_out",
     "mutual_knn",
     "nearest_neighbors",
     "noise_ceiling",

@@ -1,4 +1,7 @@
-"""More than two spaces: generalised Procrustes to a hub, so that K agents need K maps."""
+"""Generalised Procrustes: K spaces mapped to one hub, so that K agents need K maps.
+
+Shape suffixes: N samples, D features.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from socialjepa_jax.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Hub:
-    """Maps of K spaces into one, by rotation and reflection alone.
+    """Rotations and reflections of K spaces into one common space.
 
     Attributes:
-      maps: map k carries space k into the hub and back.
-      consensus: [N, D] the mean shape, D the largest dimension.
+      maps: map k between space k and the hub.
+      consensus: mean shape [N, D], D the largest dimension.
       objective: sum_k |V_k R_k - M|^2 / sum_k |V_k|^2, centred; 0 for identical shapes.
     """
 
@@ -29,7 +32,7 @@ class Hub:
     objective: float
 
     def translate(self, z: ArrayLike, source: int, target: int) -> Float64:
-        """Carries raw latents of space `source` into space `target`, through the hub."""
+        """Maps raw latents of space `source` into space `target` through the hub."""
         return self.maps[target].backward(self.maps[source].forward(z))
 
 
@@ -41,16 +44,17 @@ def fit_hub(
     max_iterations: int = 1000,
     kappa_max: float = 1e6,
 ) -> Hub:
-    """Generalised Procrustes analysis (Gower 1975): centred, reflections allowed.
+    """Fits a hub by generalised Procrustes analysis (Gower 1975), centred, reflections allowed.
 
-    Smaller spaces are filled up with zero features. Starts from the first largest space and
-    alternates between rotations and the mean shape until the objective falls by less than
-    `tolerance` of the total.
+    Smaller spaces are padded with zero features. Starts from the first largest space and
+    alternates between rotations and the mean shape until the objective decreases by less than
+    `tolerance`.
 
     Args:
       spaces: K >= 2 raw latent matrices [N, D_k] of the same N states.
-      scale: bring all spaces to unit norm first, so that their units do not matter.
-      tolerance, max_iterations: when to stop.
+      scale: True to divide every space by its Frobenius norm first, which removes its unit.
+      tolerance: least decrease of the objective that continues the iteration.
+      max_iterations: limit of the iteration.
       kappa_max: conditioning threshold of the maps.
     """
     latents = [as_latents(z, f"spaces[{i}]") for i, z in enumerate(spaces)]
@@ -86,6 +90,7 @@ def fit_hub(
 def _to_hub(
     z: Float64, mean: Float64, norm: float, rotation: Float64, kappa_max: float
 ) -> LinearMap:
+    """Returns the map of one space [N, D_k] into the hub."""
     d, dim = z.shape[1], len(rotation)
     return LinearMap(
         w=rotation[:d].T,

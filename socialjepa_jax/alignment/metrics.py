@@ -1,6 +1,6 @@
-"""The isomorphism metrics of section 3.6 on held-out pairs; every key has one definition.
+"""Isomorphism metrics of a map on held-out pairs (section 3.6), each with one definition.
 
-Shape suffixes: N test pairs, D features of x, E features of y.
+Shape suffixes: N test pairs, M training pairs, S states, D features of x, E features of y.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from socialjepa_jax.alignment import similarity
 from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.moments import Float64, as_pairs
+from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
 from socialjepa_jax.errors import InputError, check_one_of
 
 BACKS = ("inverse", "regression", "none", "forward")
@@ -23,11 +23,14 @@ def r2(linear_map: LinearMap, x_test: ArrayLike, y_test: ArrayLike) -> float:
     """Coefficient of determination of y ~ W x on test pairs, pooled over features.
 
     1 - SSE / SST on latents standardised by training statistics; SST is about the *test* mean.
-    Costs one matrix product. NaN if y does not vary over the test pairs.
+    NaN if y is constant over the test pairs.
+
+    Args:
+      linear_map: fitted on other pairs.
+      x_test, y_test: raw latents [N, D] and [N, E].
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
-    y_NE = linear_map.standardize_y(y_NE)
-    return _pooled_r2(*_squares(linear_map, linear_map.standardize_x(x_ND), y_NE))
+    return _pooled_r2(*_squares(linear_map, *linear_map.standardize(x_ND, y_NE)))
 
 
 def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -> float:
@@ -35,7 +38,7 @@ def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -
 
     Args:
       predicted, y_test: [N, E] in raw units.
-      y_scale: [E], the training standard deviations; features are divided by them.
+      y_scale: [E] training standard deviations, by which both are divided.
     """
     predicted_NE, y_NE = as_pairs(predicted, y_test, "predicted", "y_test")
     unit_E = 1 / np.asarray(y_scale, np.float64) ** 2
@@ -47,12 +50,12 @@ def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -
 def shared_dimensions(
     linear_map: LinearMap, y_train: ArrayLike, x_test: ArrayLike, y_test: ArrayLike
 ) -> float:
-    """Number of independent directions of y that the map predicts; low rank cannot inflate it.
+    """Number of independent directions of y that the map predicts, not inflated by low rank.
 
-    Latents of low rank have a high pooled R2 once their few large directions are predicted,
-    whatever happens to the others. Here every principal component of y (of the standardised
-    training latents) counts alike: the sum of their held-out R2, each at least 0. It is D for a
-    rotation, r for a shared part of rank r, 0 for unrelated spaces.
+    Latents of low rank have a high pooled R2 as soon as their few large directions are predicted.
+    Here all principal components of y (of the standardised training latents) have equal weight:
+    the sum of their held-out R2, each at least 0. The value is D for a rotation, r for a shared
+    part of rank r, and 0 for unrelated spaces.
 
     Args:
       linear_map: fitted on the training pairs.
@@ -60,8 +63,8 @@ def shared_dimensions(
       x_test, y_test: raw latents [N, D] and [N, E].
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
-    train_ME, target_NE = linear_map.standardize_y(y_train), linear_map.standardize_y(y_NE)
-    residual_NE = target_NE - linear_map.standardize_x(x_ND) @ linear_map.w.T
+    x_ND, target_NE = linear_map.standardize(x_ND, y_NE)
+    train_ME, residual_NE = linear_map.standardize_y(y_train), target_NE - x_ND @ linear_map.w.T
     _, components_EE = np.linalg.eigh(train_ME.T @ train_ME)
     error_E = np.sum((residual_NE @ components_EE) ** 2, axis=0)
     target_NE = target_NE @ components_EE
@@ -79,41 +82,44 @@ def evaluate(
     neighbors: Sequence[int] = (1, 5, 10, 20, 50),
     groups: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """All metrics of a map on held-out pairs (Algorithm 1, lines 7-8).
+    """Computes all metrics of a map on held-out pairs (Algorithm 1, lines 7-8).
 
     Latents are standardised by training statistics. `dsc`, `nos@k` and `cka` compare two sets
-    of latents in one space, which `back` chooses: "inverse" z1 with W_inv z2 (eq. 5, the
-    paper); "regression" z1 with the reverse regression of z2; "none" z1 with z2, no map at all;
+    of latents in one space, chosen by `back`: "inverse" z1 with W_inv z2 (eq. 5, the paper);
+    "regression" z1 with the reverse regression of z2; "none" z1 with z2, no map at all;
     "forward" W z1 with z2. For an orthogonal W all but "regression" coincide.
 
     Keys:
       mse: mean squared residual of z2 - W z1 per sample and feature; mse_sum: eq. (6), summed
         over features; mse_raw: per feature in raw units of y.
-      r2: pooled over features, baseline the test mean; r2_uniform: mean of the features' own
-        R2 (a constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
-      dsc: Spearman correlation of the pairwise distances, i < j (`geometry.compare`).
+      r2: pooled over features, baseline the test mean; r2_uniform: mean R2 of single features
+        (a constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
+      dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`).
       nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to
-        the lowest index; nos_expected@k: ties broken at random, in expectation. Chance level is
-        1 - k / (N - 1). Only for k < N.
+        the lowest index; nos_expected@k: expectation if ties are broken at random. Chance level
+        is 1 - k / (N - 1). Only for k < N.
       cka, cka_debiased: linear CKA, biased and from the unbiased HSIC_1.
       procrustes_error: 2 - 2 ||A^T B||_* of z1 and z2 (no map), centred, unit norm.
-      orthogonality: eq. (17); kappa, kappa_effective, rank, effective_rank: W's spectrum.
+      orthogonality: eq. (17); kappa, kappa_effective, rank, effective_rank: spectrum of W.
       n_train, n_test: numbers of pairs.
 
     Args:
       linear_map: fitted on other pairs.
       x_test, y_test: raw latents [N, D] and [N, E], N >= 4.
-      back: see above.
-      neighbors: the values of k.
-      groups: [N] objects of the test rows; adds `n_groups`.
+      back: common space, see above.
+      neighbors: values of k.
+      groups: [N] objects of the test rows; adds the key `n_groups`.
 
     Returns:
       The metrics as Python floats.
+
+    Raises:
+      InputError: if latents or options cannot be used.
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     if len(x_ND) < 4:
         raise InputError(f"an evaluation needs at least 4 test pairs, got {len(x_ND)}")
-    x_ND, y_NE = linear_map.standardize_x(x_ND), linear_map.standardize_y(y_NE)
+    x_ND, y_NE = linear_map.standardize(x_ND, y_NE)
     metrics = {
         **_regression(linear_map, x_ND, y_NE),
         **_geometry(*common_space(linear_map, x_ND, y_NE, back), neighbors),
@@ -131,6 +137,27 @@ def evaluate(
     return metrics
 
 
+def noise_ceiling(z: ArrayLike, states: ArrayLike) -> float:
+    """Upper limit of the R2 of a map from states, estimated from repeats of the same state.
+
+    1 - within-state variance / total variance, both unbiased and pooled over features.
+
+    Args:
+      z: latents [N, D].
+      states: [N] labels; at least two states, one of them with repeats.
+    """
+    z_ND = as_latents(z, "z")
+    _, state_N, counts_S = np.unique(np.asarray(states), return_inverse=True, return_counts=True)
+    repeats = len(z_ND) - len(counts_S)
+    if repeats == 0 or len(counts_S) < 2:
+        raise InputError("a noise ceiling needs at least 2 states and one repeat")
+    sums_SD = np.zeros((len(counts_S), z_ND.shape[1]))
+    np.add.at(sums_SD, state_N, z_ND)
+    within = np.sum((z_ND - (sums_SD / counts_S[:, None])[state_N]) ** 2) / repeats
+    total = np.sum((z_ND - z_ND.mean(axis=0)) ** 2) / (len(z_ND) - 1)
+    return float(1 - within / total)
+
+
 def _regression(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> dict[str, float]:
     sse_E, sst_E = _squares(linear_map, x_ND, y_NE)
     unit_E = linear_map.y_scale**2
@@ -146,7 +173,7 @@ def _regression(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> dict[str
 
 
 def _squares(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> tuple[Float64, Float64]:
-    """Sums over samples of squares of z2 - W z1, and of z2 about its mean: [E] each."""
+    """Returns sums of squares over samples of z2 - W z1, and of z2 about its mean: [E] each."""
     residual_NE = y_NE - x_ND @ linear_map.w.T
     return np.sum(residual_NE**2, axis=0), np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
 
@@ -154,7 +181,7 @@ def _squares(linear_map: LinearMap, x_ND: Float64, y_NE: Float64) -> tuple[Float
 def common_space(
     linear_map: LinearMap, x_ND: Float64, y_NE: Float64, back: str
 ) -> tuple[Float64, Float64]:
-    """Two sets of standardised latents in the space that `back` chooses (see `evaluate`)."""
+    """Returns two sets of standardised latents in the space named by `back`, see `evaluate`."""
     check_one_of(BACKS, back=back)
     if back == "none":
         return x_ND, y_NE
@@ -164,14 +191,14 @@ def common_space(
 
 
 def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
-    found = compare.compare(a, b, neighbors)
+    geometry = compare.compare(a, b, neighbors)
     cka, cka_debiased = similarity.cka_pair(a, b)
     return {
-        "dsc": found.dsc,
+        "dsc": geometry.dsc,
         "cka": cka,
         "cka_debiased": cka_debiased,
-        **{f"nos@{k}": 1 - share for k, share in found.overlap.items()},
-        **{f"nos_expected@{k}": 1 - share for k, share in found.overlap_expected.items()},
+        **{f"nos@{k}": 1 - share for k, share in geometry.overlap.items()},
+        **{f"nos_expected@{k}": 1 - share for k, share in geometry.overlap_expected.items()},
     }
 
 

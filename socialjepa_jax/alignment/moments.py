@@ -1,6 +1,6 @@
-"""First and second moments of paired latents: enough for every closed-form fit.
+"""First and second moments of paired latents, sufficient for every closed-form fit.
 
-Moments of disjoint rows merge exactly (Chan, Golub & LeVeque 1983) and can be taken away again,
+Moments of disjoint sets of rows can be added and subtracted exactly (Chan, Golub & LeVeque 1983),
 so data can be streamed, sharded, or left out fold by fold without a second pass.
 
 Shape suffixes: N paired samples, D features of x, E features of y.
@@ -22,21 +22,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from socialjepa_jax.errors import InputError, check_divides, check_positive
 
-Float64 = NDArray[np.floating[Any]]  # always float64; the linear algebra stubs say no more
+Float64 = NDArray[np.floating[Any]]  # always float64; NumPy's stubs of linalg know only floating
 
 # A feature whose standard deviation is below this fraction of max(1, |mean|) counts as constant.
 CONSTANT_FEATURE = 1e-12
-
-
-BLOCK_ROWS = 8192  # rows that are turned to float64 at once
+BLOCK_ROWS = 8192  # rows that are converted to float64 at once
 
 
 def checked(value: ArrayLike, name: str) -> np.ndarray:
-    """Checks a latent matrix [N, D] block by block, without copying it.
+    """Returns a latent matrix [N, D] as an array, checked block by block and not copied.
 
     Raises:
-      InputError: unless it is a finite two-dimensional array of real numbers; names the first
-        bad row and column.
+      InputError: unless it is a finite two-dimensional array of real numbers; the message names
+        the first row and column that are not finite.
     """
     array = np.asanyarray(value)
     if array.ndim != 2 or 0 in array.shape:
@@ -52,7 +50,7 @@ def checked(value: ArrayLike, name: str) -> np.ndarray:
 
 
 def check_rows(rows_x: int, rows_y: int, name_x: str, name_y: str) -> None:
-    """Raises `InputError` unless x and y have as many rows."""
+    """Raises `InputError` unless x and y have the same number of rows."""
     if rows_x != rows_y:
         raise InputError(f"{name_x} has {rows_x} rows but {name_y} has {rows_y}")
 
@@ -60,37 +58,37 @@ def check_rows(rows_x: int, rows_y: int, name_x: str, name_y: str) -> None:
 def checked_pairs(
     x: ArrayLike, y: ArrayLike, name_x: str, name_y: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks two latent matrices of the same states, [N, D] and [N, E]."""
+    """Returns two latent matrices [N, D] and [N, E] of the same states as checked arrays."""
     x_ND, y_NE = checked(x, name_x), checked(y, name_y)
     check_rows(len(x_ND), len(y_NE), name_x, name_y)
     return x_ND, y_NE
 
 
 def float64_blocks(z_ND: np.ndarray) -> Iterator[Float64]:
-    """Copies of the rows of a matrix, which may be memory-mapped, a block at a time as float64."""
+    """Yields the rows of a matrix, possibly memory-mapped, as float64 blocks of `BLOCK_ROWS`."""
     for start in range(0, len(z_ND), BLOCK_ROWS):
         yield np.asarray(z_ND[start : start + BLOCK_ROWS]).astype(np.float64)
 
 
 def as_latents(value: ArrayLike, name: str) -> Float64:
-    """A checked latent matrix as float64 [N, D], in memory."""
+    """Returns a checked latent matrix as float64 [N, D], in memory."""
     return np.asarray(checked(value, name)).astype(np.float64, copy=False)
 
 
 def as_pairs(x: ArrayLike, y: ArrayLike, name_x: str, name_y: str) -> tuple[Float64, Float64]:
-    """Checked latents of the same states as float64 [N, D] and [N, E], in memory."""
+    """Returns checked latents of the same states as float64 [N, D] and [N, E], in memory."""
     x_ND, y_NE = checked_pairs(x, y, name_x, name_y)
     return x_ND.astype(np.float64, copy=False), y_NE.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, means and centred scatter sums of pairs, all float64.
+    """Count, means and centred scatter matrices of paired samples, all float64.
 
     Attributes:
       count: number of pairs N.
       mean_x, mean_y: [D], [E].
-      xx, xy, yy: sums over pairs of centred outer products, [D, D], [D, E], [E, E].
+      xx, xy, yy: sums of centred outer products over the pairs, [D, D], [D, E], [E, E].
     """
 
     count: int
@@ -102,17 +100,17 @@ class Moments:
 
     @staticmethod
     def of(x_ND: np.ndarray, y_NE: np.ndarray) -> Moments:
-        """The moments of all rows, [N, D] and [N, E], N >= 1, streamed in blocks of rows.
+        """Computes the moments of x [N, D] and y [N, E], N >= 1, in one pass over blocks of rows.
 
-        Only a block at a time is in memory as float64, so memory-mapped arrays may be larger
-        than the memory.
+        Only one block at a time is in memory as float64, so memory-mapped arrays may be larger
+        than memory.
         """
         starts = range(0, len(x_ND), BLOCK_ROWS)
         return functools.reduce(operator.add, (Moments._of_rows(x_ND, y_NE, s) for s in starts))
 
     @staticmethod
     def _of_rows(x_ND: np.ndarray, y_NE: np.ndarray, start: int) -> Moments:
-        """The moments of a block of rows: one symmetric product of x and y side by side."""
+        """Computes the moments of one block by a single product of [x y] with itself."""
         parts = [np.asarray(z[start : start + BLOCK_ROWS]) for z in (x_ND, y_NE)]
         z_NF = np.concatenate(parts, axis=1, dtype=np.float64, casting="unsafe")
         mean_F = z_NF.mean(axis=0)
@@ -129,13 +127,13 @@ class Moments:
 
     @staticmethod
     def sharded(x_ND: ArrayLike, y_NE: ArrayLike, mesh: Mesh) -> Moments:
-        """`of`, with the rows spread over all devices of a mesh and the sums added up by psum.
+        """Computes `of` with the rows sharded over all devices of a mesh, by one psum.
 
-        Arrays that lie on devices do not leave them, and a block of rows at a time is turned to
-        float64 there.
+        Arrays on devices stay there; each device converts one block of rows at a time to float64.
 
         Raises:
-          InputError: x and y differ in N, or N is no positive multiple of the number of devices.
+          InputError: if x and y differ in N, or N is not a positive multiple of the number of
+            devices.
         """
         pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
         count, other = map(len, pair)
@@ -148,11 +146,11 @@ class Moments:
             return Moments(count, *(np.asarray(value) for value in sums))
 
     def __add__(self, other: Moments) -> Moments:
-        """The moments of the union of two disjoint sets of rows."""
+        """Returns the moments of the union of two disjoint sets of rows."""
         return self._combine(other, 1)
 
     def __sub__(self, part: Moments) -> Moments:
-        """The moments of the rows left when `part`, a proper subset of them, is taken away."""
+        """Returns the moments of the rows without `part`, a proper subset of them."""
         return self._combine(part, -1)
 
     def _combine(self, other: Moments, sign: int) -> Moments:
@@ -170,7 +168,7 @@ class Moments:
         )
 
     def about(self, mean_x: Float64, mean_y: Float64) -> Moments:
-        """The same rows with scatter sums taken about another point."""
+        """Returns the moments of the same rows with scatter sums about another point."""
         dx_D, dy_E = self.mean_x - mean_x, self.mean_y - mean_y
         return Moments(
             self.count,
@@ -182,14 +180,16 @@ class Moments:
         )
 
     def scales(self) -> tuple[Float64, Float64]:
-        """Population standard deviations of x and y, [D] and [E]; 1 for constant features."""
-        return (
-            _scale(np.diag(self.xx), self.mean_x, self.count),
-            _scale(np.diag(self.yy), self.mean_y, self.count),
+        """Returns population standard deviations of x [D] and y [E]; 1 for constant features."""
+        sums = ((np.diag(self.xx), self.mean_x), (np.diag(self.yy), self.mean_y))
+        x_scale, y_scale = (
+            nonzero_scales(np.sqrt(np.maximum(scatter, 0.0) / self.count), mean)
+            for scatter, mean in sums
         )
+        return x_scale, y_scale
 
     def scaled(self, scale_x: Float64, scale_y: Float64) -> Moments:
-        """The moments after every feature is divided by its scale, [D] and [E]."""
+        """Returns the moments of x and y after division by their scales, [D] and [E]."""
         return Moments(
             self.count,
             self.mean_x / scale_x,
@@ -200,7 +200,7 @@ class Moments:
         )
 
     def swapped(self) -> Moments:
-        """The moments of (y, x)."""
+        """Returns the moments of (y, x)."""
         return Moments(self.count, self.mean_y, self.mean_x, self.yy, self.xy.T, self.xx)
 
 
@@ -208,6 +208,7 @@ class Moments:
 def _sharded_sums(
     x_ND: jax.Array, y_NE: jax.Array, mesh: Mesh, block: int
 ) -> tuple[jax.Array, ...]:
+    """Computes mean_x, mean_y, xx, xy and yy over all rows of a mesh."""
     axes = mesh.axis_names
     rows = PartitionSpec(axes)
 
@@ -233,7 +234,7 @@ def _sharded_sums(
     return sums(x_ND, y_NE)
 
 
-def _scale(scatter_D: Float64, mean_D: Float64, count: int) -> Float64:
-    deviation_D = np.sqrt(np.maximum(scatter_D, 0.0) / count)
+def nonzero_scales(deviation_D: Float64, mean_D: Float64) -> Float64:
+    """Returns standard deviations [D] in which those of constant features are replaced by 1."""
     constant_D = deviation_D <= CONSTANT_FEATURE * np.maximum(1.0, np.abs(mean_D))
     return np.where(constant_D, 1.0, deviation_D)

@@ -1,6 +1,6 @@
-"""Local agreement: neighbour sets, mutual kNN, CKNNA, chance-corrected NOS and retrieval.
+"""Agreement of neighbourhoods: mutual kNN, CKNNA, chance-corrected NOS, and retrieval.
 
-Shape suffixes: N samples, G gallery rows, D features, K neighbours.
+Shape suffixes: N samples, G gallery rows, B rows of a block, D features, K neighbours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CKNNA_EPS = 1e-6  # added to the denominator by the reference implementation
 
 
 def nearest_neighbors(z: ArrayLike, k: int) -> np.ndarray:
-    """The k nearest others of every sample of z [N, D], nearest first: int64 [N, k]."""
+    """Returns the k nearest other samples of every row of z [N, D], nearest first: int64 [N, k]."""
     z_ND = as_latents(z, "z")
     check_in_range(1, len(z_ND) - 1, k=k)
     with jax.enable_x64(True):
@@ -41,21 +41,26 @@ def _nearest_rows(z_ND: jax.Array, blocks: jax.Array, count: jax.Array, k: int) 
 
 
 def chance_corrected_nos(nos: float, k: int, count: int) -> float:
-    """NOS@k as a share of its chance level 1 - k / (N - 1): 0 the same neighbours, 1 chance.
+    """NOS@k divided by its chance level 1 - k / (N - 1): 0 for equal neighbours, 1 for chance.
 
-    NOS itself depends on N: the same data gave .44, .51 and .57 at 5, 10 and 20 thousand.
+    NOS itself depends on N: one data set gave .44, .51 and .57 at N = 5,000, 10,000 and 20,000.
+
+    Args:
+      nos: NOS@k.
+      k: number of neighbours.
+      count: N.
     """
     return nos / (1 - k / (count - 1))
 
 
 def mutual_knn(x: ArrayLike, y: ArrayLike, k: int = 10) -> float:
-    """Share of common k nearest neighbours by cosine (Huh et al. 2024)."""
+    """Share of common k nearest neighbours by cosine (Huh et al. 2024) of x [N, D], y [N, E]."""
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     return compare.compare(unit_rows(x_ND), unit_rows(y_NE), (k,)).overlap[k]
 
 
 def cknna(x: ArrayLike, y: ArrayLike, k: int = 10) -> float:
-    """CKNNA (Huh et al. 2024): unbiased CKA of cosines restricted to common k nearest neighbours.
+    """Debiased CKA of cosines, restricted to common k nearest neighbours (Huh et al. 2024).
 
     Args:
       x, y: [N, D] and [N, E], N >= 4; rows are normalised first.
@@ -66,7 +71,7 @@ def cknna(x: ArrayLike, y: ArrayLike, k: int = 10) -> float:
 
 
 def kernel_cknna(x: sparse.csr_array, y: sparse.csr_array) -> float:
-    """`cknna` from the `neighbor_kernel` of each space."""
+    """Computes `cknna` from the `neighbor_kernel` of each space."""
     common = x.astype(bool).multiply(y.astype(bool))
     cross = _sparse_hsic(*(kernel.multiply(common).tocsr() for kernel in (x, y)))
     selves = [_sparse_hsic(kernel, kernel) for kernel in (x, y)]
@@ -74,12 +79,12 @@ def kernel_cknna(x: sparse.csr_array, y: sparse.csr_array) -> float:
 
 
 def unit_rows(z_ND: Float64) -> Float64:
-    """Rows of z [N, D] divided by their norm."""
+    """Divides every row of z [N, D] by its norm."""
     return z_ND / np.linalg.norm(z_ND, axis=1, keepdims=True)
 
 
 def neighbor_kernel(z_ND: Float64, k: int) -> sparse.csr_array:
-    """Cosines of every row of z [N, D] with its k nearest by cosine: [N, N], sparse."""
+    """Cosines of every row of z [N, D] with its k nearest rows by cosine, sparse [N, N]."""
     n, z_ND = len(z_ND), unit_rows(z_ND)
     index_NK = nearest_neighbors(z_ND, k)
     values_NK = np.einsum("nd,nkd->nk", z_ND, z_ND[index_NK])
@@ -101,16 +106,16 @@ def retrieval(
     ks: Sequence[int] = (1, 5, 10),
     similarity: str = "l2",
 ) -> dict[str, float]:
-    """How well row i of `queries` finds row i of `gallery`.
+    """Scores a search in which row i of `gallery` is the match of row i of `queries`.
 
     Args:
-      queries, gallery: [N, D], in one space.
+      queries, gallery: [N, D] in one space.
       ks: depths of recall.
       similarity: "l2" or "cosine".
 
     Returns:
-      `recall@k` (a tie with the match does not push it out), `mrr` and `median_rank` (ties
-      share their mid-rank; ranks start at 1).
+      `recall@k` (the match is first among its ties), `mrr` and `median_rank` (ties share their
+      mid-rank; ranks start at 1).
     """
     return retrieval_scores(*match_ranks(queries, gallery, similarity=similarity), ks)
 
@@ -118,7 +123,7 @@ def retrieval(
 def retrieval_scores(
     best_N: Float64, middle_N: Float64, ks: Sequence[int] = (1, 5, 10)
 ) -> dict[str, float]:
-    """What `retrieval` returns, from the ranks of `match_ranks`."""
+    """Computes the scores of `retrieval` from the ranks of `match_ranks`."""
     return {
         **{f"recall@{k}": float(np.mean(best_N <= k)) for k in ks},
         "mrr": float(np.mean(1 / middle_N)),
@@ -129,10 +134,13 @@ def retrieval_scores(
 def match_ranks(
     queries: ArrayLike, gallery: ArrayLike, *, similarity: str = "l2"
 ) -> tuple[Float64, Float64]:
-    """Rank of row i of `gallery` for query i, from 1: the best among ties, and the mid-rank; [N].
+    """Ranks row i of `gallery` for query i, starting at 1.
 
     Args:
       queries, gallery, similarity: as for `retrieval`.
+
+    Returns:
+      Two arrays [N]: the best rank among ties, and the mid-rank.
     """
     check_one_of(("l2", "cosine"), similarity=similarity)
     query_ND, gallery_ND = as_pairs(queries, gallery, "queries", "gallery")
@@ -155,6 +163,7 @@ def match_ranks(
 def _count_closer(
     block_BD: jax.Array, gallery_GD: jax.Array, rows_B: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
+    """Counts gallery rows nearer than each match, and others at the same distance: [B] each."""
     d_BG = neighbors.squared_distances(block_BD, gallery_GD)
     match_B1 = jnp.take_along_axis(d_BG, rows_B[:, None], axis=1)
     return jnp.sum(d_BG < match_B1, axis=1), jnp.sum(d_BG == match_B1, axis=1) - 1

@@ -1,6 +1,10 @@
-"""Similarity of two sets of latents of the same samples, and the rank of one: no map, no N x N.
+"""Similarity of two sets of latents of the same samples without a map, and the rank of one set.
 
-Everything is float64 NumPy on d x d moments. Shape suffixes: N samples, D and E features.
+Four families: linear CKA, CKA of Gaussian kernels, shape distances (Procrustes), and canonical
+correlations. All are float64 NumPy without an N x N array.
+
+Shape suffixes: N samples, D and E features, B rows of a block, P and Q directions of a basis,
+R canonical correlations.
 """
 
 from __future__ import annotations
@@ -15,53 +19,26 @@ from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs, check_rows
 from socialjepa_jax.errors import InputError, check_in_range, check_positive
 
-
-def entropy_rank(singular_values: Float64) -> float:
-    """exp(entropy of s / sum s), the effective rank of Roy & Vetterli (2007); 0 for zeros."""
-    total = singular_values.sum()
-    if total <= 0:
-        return 0.0
-    p = singular_values[singular_values > 0] / total
-    return float(np.exp(-np.sum(p * np.log(p))))
-
-
-def effective_rank(z: ArrayLike, *, center: bool = True) -> float:
-    """The effective rank of latents z [N, D]: exp entropy of the singular values.
-
-    With `center` (the default) the mean is taken away first, so that a common offset does not
-    hide (or fake) a collapse. `rankme` is the same on uncentred latents.
-    """
-    z_ND = as_latents(z, "z")
-    if center:
-        z_ND = z_ND - z_ND.mean(axis=0)
-    gram = z_ND.T @ z_ND if z_ND.shape[0] >= z_ND.shape[1] else z_ND @ z_ND.T
-    eigenvalues = np.linalg.eigvalsh(gram)
-    # The Gram matrix squares the spectrum: below eps of the largest it holds only rounding.
-    rounding = len(gram) * np.finfo(np.float64).eps * eigenvalues[-1]
-    return entropy_rank(np.sqrt(eigenvalues[eigenvalues > rounding]))
-
-
-def rankme(z: ArrayLike) -> float:
-    """RankMe of latents z [N, D] (Garrido et al. 2023): `effective_rank` without centring."""
-    return effective_rank(z, center=False)
+RANK_CUTOFF = 1e-10  # singular values below this fraction of the largest are rounding errors
+_BLOCK_ROWS = 512  # rows of a kernel in memory at once
 
 
 def cka(x: ArrayLike, y: ArrayLike) -> float:
-    """Linear CKA with centred columns (Kornblith et al. 2019), biased.
+    """Biased linear CKA of x [N, D] and y [N, E] (Kornblith et al. 2019).
 
-    ||X^T Y||_F^2 / (||X^T X||_F ||Y^T Y||_F). For independent white data it is about
-    D / (N + D), not 0: see `cka_debiased`.
+    ||X^T Y||_F^2 / (||X^T X||_F ||Y^T Y||_F) with centred columns. For independent white data it
+    is about D / (N + D), not 0: see `cka_debiased`.
     """
     return _ratio(*_hsic0(*_centred(x, y)))
 
 
 def cka_debiased(x: ArrayLike, y: ArrayLike) -> float:
-    """Linear CKA from the unbiased HSIC_1 of Song et al. (2012); can be negative. N >= 4."""
+    """Debiased linear CKA from HSIC_1 of Song et al. (2012); can be negative. N >= 4."""
     return cka_pair(x, y)[1]
 
 
 def cka_pair(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
-    """`cka` and `cka_debiased` for the price of one. N >= 4."""
+    """Returns `cka` and `cka_debiased`, whose matrix products are shared. N >= 4."""
     x_ND, y_NE = _centred(x, y)
     if len(x_ND) < 4:
         raise InputError(f"debiased CKA needs at least 4 samples, got {len(x_ND)}")
@@ -74,7 +51,7 @@ def cka_minibatch(x: ArrayLike, y: ArrayLike, batch: int) -> float:
 
     Args:
       x, y: [N, D] and [N, E].
-      batch: rows of a batch, at least 4; a last, smaller batch is left out.
+      batch: rows of a batch, at least 4; a smaller last batch is dropped.
     """
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     if not 4 <= batch <= len(x_ND):
@@ -89,35 +66,17 @@ def cka_minibatch(x: ArrayLike, y: ArrayLike, batch: int) -> float:
 def cka_matrix(
     xs: Sequence[ArrayLike], ys: Sequence[ArrayLike], *, debiased: bool = True
 ) -> Float64:
-    """CKA of every space in `xs` (layers of one network) with every one in `ys`: [len, len]."""
+    """CKA of every space in `xs`, such as the layers of a network, with every space in `ys`.
+
+    Args:
+      xs, ys: latents [N, D_i] and [N, E_j] of the same samples.
+      debiased: True for `cka_debiased`, False for `cka`.
+
+    Returns:
+      Values [len(xs), len(ys)].
+    """
     measure = cka_debiased if debiased else cka
     return np.asarray([[measure(x, y) for y in ys] for x in xs])
-
-
-def shape_correlation(x: ArrayLike, y: ArrayLike) -> float:
-    """||A^T B||_*, A and B the centred latents of unit Frobenius norm: in [0, 1].
-
-    The normalised Bures similarity of the two Gram matrices, and the cosine of the angle
-    between the two shapes (Williams et al. 2021) after the best rotation or reflection.
-    """
-    a_ND, b_NE = _centred(x, y)
-    norms = np.linalg.norm(a_ND) * np.linalg.norm(b_NE)
-    if norms == 0:
-        return float("nan")
-    return float(min(1.0, np.linalg.svd(a_ND.T @ b_NE, compute_uv=False).sum() / norms))
-
-
-def procrustes_error(x: ArrayLike, y: ArrayLike) -> float:
-    """2 - 2 ||A^T B||_*, the squared Procrustes distance of two shapes of unit norm.
-
-    0 for the same shape up to rotation, reflection and scale; 2 for nothing in common.
-    """
-    return 2 - 2 * shape_correlation(x, y)
-
-
-def shape_angle(x: ArrayLike, y: ArrayLike) -> float:
-    """The angular shape distance arccos ||A^T B||_* (Williams et al. 2021), radians."""
-    return float(np.arccos(shape_correlation(x, y)))
 
 
 def _centred(x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
@@ -126,12 +85,13 @@ def _centred(x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
 
 
 def _hsic0(x_ND: Float64, y_NE: Float64) -> Float64:
-    """||X^T Y||_F^2 of (x, y), (x, x) and (y, y): [3]."""
+    """Returns ||X^T Y||_F^2 of (x, y), (x, x) and (y, y): [3]."""
     pairs = ((x_ND, y_NE), (x_ND, x_ND), (y_NE, y_NE))
     return np.asarray([np.sum((a_ND.T @ b_NE) ** 2) for a_ND, b_NE in pairs])
 
 
 def _hsic1(x_ND: Float64, y_NE: Float64, hsic0_3: Float64) -> Float64:
+    """Returns HSIC_1 of (x, y), (x, x) and (y, y): [3]."""
     # Song et al. eq. 5 for linear kernels of centred data, whose row sums are zero: with the
     # diagonals k, l of K and L, tr(K~ L~) = ||X^T Y||^2 - k.l, K~ 1 = -k and L~ 1 = -l.
     n = len(x_ND)
@@ -148,17 +108,75 @@ def _ratio(cross: float, self_x: float, self_y: float) -> float:
     return float(cross / np.sqrt(self_x * self_y))
 
 
-RANK_CUTOFF = 1e-10  # singular values below this fraction of the largest are rounding
+def cka_rbf(x: ArrayLike, y: ArrayLike, *, width: float = 1.0) -> float:
+    """Biased CKA of Gaussian kernels exp(-d^2 / 2 s^2) (Kornblith et al. 2019), O(N^2) in time.
+
+    Args:
+      x, y: [N, D] and [N, E], N >= 3.
+      width: s, as a multiple of the exact median distance of all pairs in each space.
+    """
+    check_positive(width=width)
+    spaces = as_pairs(x, y, "x", "y")
+    scaled = [z / (width * np.sqrt(np.median(compare.pair_distances(z)))) for z in spaces]
+    scaled = [z - z.mean(axis=0) for z in scaled]
+    products, row_sums = np.zeros(3), np.zeros((2, len(scaled[0])))
+    for start in range(0, len(scaled[0]), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        k_BN, l_BN = (_gaussian(z[rows], z) for z in scaled)
+        products += [np.sum(k_BN * l_BN), np.sum(k_BN**2), np.sum(l_BN**2)]
+        row_sums[:, rows] = k_BN.sum(axis=1), l_BN.sum(axis=1)
+    pairs = ((0, 1), (0, 0), (1, 1))
+    cross, first, second = (
+        product - _mean_part(row_sums[a], row_sums[b]) for product, (a, b) in zip(products, pairs)
+    )
+    return float(cross / np.sqrt(first * second))
+
+
+def _gaussian(block_BD: Float64, z_ND: Float64) -> Float64:
+    squared_BN = np.sum(block_BD**2, axis=1)[:, None] + np.sum(z_ND**2, axis=1)
+    return np.exp(-np.maximum(squared_BN - 2 * block_BD @ z_ND.T, 0.0) / 2)
+
+
+def _mean_part(k_N: Float64, l_N: Float64) -> float:
+    """Returns <K, L> - <HKH, L>, the effect of centring, from the row sums of both kernels."""
+    n = len(k_N)
+    return float(2 * k_N @ l_N / n - k_N.sum() * l_N.sum() / n**2)
+
+
+def shape_correlation(x: ArrayLike, y: ArrayLike) -> float:
+    """Shape correlation ||A^T B||_* in [0, 1], A and B centred with unit Frobenius norm.
+
+    Equals the normalised Bures similarity of the two Gram matrices, and the cosine of the angle
+    between the two shapes after the best rotation or reflection (Williams et al. 2021).
+    """
+    a_ND, b_NE = _centred(x, y)
+    norms = np.linalg.norm(a_ND) * np.linalg.norm(b_NE)
+    if norms == 0:
+        return float("nan")
+    return float(min(1.0, np.linalg.svd(a_ND.T @ b_NE, compute_uv=False).sum() / norms))
+
+
+def procrustes_error(x: ArrayLike, y: ArrayLike) -> float:
+    """Squared Procrustes distance 2 - 2 ||A^T B||_* of two shapes of unit norm.
+
+    0 for shapes equal up to rotation, reflection and scale; 2 for orthogonal shapes.
+    """
+    return 2 - 2 * shape_correlation(x, y)
+
+
+def shape_angle(x: ArrayLike, y: ArrayLike) -> float:
+    """Angular shape distance arccos ||A^T B||_* in radians (Williams et al. 2021)."""
+    return float(np.arccos(shape_correlation(x, y)))
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What CCA needs of one space; every function here takes it in the place of latents.
+    """SVD of one space; the functions of CCA accept it instead of latents, to compute it once.
 
     Attributes:
-      q: [N, P] orthonormal basis of the centred features, leading directions first.
-      s: [P] their singular values.
-      loadings: [P, D] the centred features in this basis, q^T z.
+      q: orthonormal basis [N, P] of the centred features, leading directions first.
+      s: their singular values [P].
+      loadings: coordinates [P, D] of the centred features in this basis, q^T z.
     """
 
     q: Float64
@@ -169,7 +187,7 @@ class Basis:
         return len(self.q)
 
     def reordered(self, order: np.ndarray) -> Basis:
-        """The basis of the same samples in another order."""
+        """Returns the basis of the same samples in another order."""
         return replace(self, q=self.q[order])
 
 
@@ -177,7 +195,7 @@ Space = ArrayLike | Basis
 
 
 def basis(z: Space) -> Basis:
-    """The basis of latents z [N, D]; a basis is returned as it is."""
+    """Computes the basis of latents z [N, D]; returns a `Basis` unchanged."""
     if isinstance(z, Basis):
         return z
     z_ND = as_latents(z, "latents")
@@ -187,20 +205,15 @@ def basis(z: Space) -> Basis:
 
 
 def canonical_correlations(x: Space, y: Space) -> Float64:
-    """All canonical correlations of x [N, D] and y [N, E], largest first: [R]."""
+    """Canonical correlations of x [N, D] and y [N, E], largest first: [R]."""
     bx, by = _bases(x, y)
     return _cosines(bx.q, by.q)
 
 
-def mean_correlation(x: Space, y: Space) -> float:
-    """The mean canonical correlation."""
-    return float(canonical_correlations(x, y).mean())
-
-
 def r2_whitened(x: Space, y: Space) -> float:
-    """The mean squared canonical correlation (Yanai's generalised coefficient).
+    """Mean squared canonical correlation (Yanai's generalised coefficient).
 
-    R2 after both spaces are whitened: unlike R2, a few large directions do not carry it.
+    Equals R2 between whitened spaces: unlike R2, a few large directions do not dominate it.
     """
     return float(np.mean(canonical_correlations(x, y) ** 2))
 
@@ -212,7 +225,7 @@ def svcca(x: Space, y: Space, *, variance: float = 0.99, directions: int | None 
       x, y: [N, D] and [N, E].
       variance: each space keeps the fewest components whose squared singular values reach this
         share of their sum.
-      directions: keep so many components instead (the authors' tutorial).
+      directions: number of components to keep instead, as in the authors' tutorial.
     """
     check_in_range(0.0, 1.0, variance=variance)
     if directions is not None:
@@ -223,15 +236,15 @@ def svcca(x: Space, y: Space, *, variance: float = 0.99, directions: int | None 
 
 
 def leading(s: Float64, variance: float) -> int:
-    """The fewest leading directions whose squared singular values reach a share of their sum."""
+    """Returns how many leading directions hold a share of the squared singular values."""
     share = np.cumsum(s**2) / np.sum(s**2)
     return int(np.searchsorted(share, variance) + 1)
 
 
 def pwcca(x: Space, y: Space) -> float:
-    """Projection-weighted CCA (Morcos et al. 2018), weighted by what x's variates explain of x.
+    """Projection-weighted CCA (Morcos et al. 2018); the weights are the variates' shares of x.
 
-    Not symmetric; not well defined where several correlations are equal.
+    Not symmetric in x and y. Not unique if correlations are equal.
     """
     bx, by = _bases(x, y)
     u_PR, correlations_R, _ = np.linalg.svd(bx.q.T @ by.q, full_matrices=False)
@@ -251,40 +264,33 @@ def _cosines(qx_NP: Float64, qy_NQ: Float64) -> Float64:
     return np.minimum(np.linalg.svd(qx_NP.T @ qy_NQ, compute_uv=False), 1.0)
 
 
-_BLOCK = 512
+def entropy_rank(singular_values: Float64) -> float:
+    """Effective rank exp(entropy of s / sum s) (Roy & Vetterli 2007); 0 if all s are 0."""
+    total = singular_values.sum()
+    if total <= 0:
+        return 0.0
+    p = singular_values[singular_values > 0] / total
+    return float(np.exp(-np.sum(p * np.log(p))))
 
 
-def cka_rbf(x: ArrayLike, y: ArrayLike, *, width: float = 1.0) -> float:
-    """Biased CKA of Gaussian kernels exp(-d^2 / 2 s^2) (Kornblith et al. 2019).
-
-    Time grows with N^2 and so does finding the median distance, which is exact.
+def effective_rank(z: ArrayLike, *, center: bool = True) -> float:
+    """Effective rank of latents z [N, D], see `entropy_rank`.
 
     Args:
-      x, y: [N, D] and [N, E], N >= 3.
-      width: s, as a multiple of the median distance of all pairs in each space.
+      z: latents.
+      center: True to subtract the mean first, so that a common offset cannot hide or feign a
+        collapse; False for `rankme`.
     """
-    check_positive(width=width)
-    spaces = as_pairs(x, y, "x", "y")
-    scaled = [z / (width * np.sqrt(np.median(compare.pair_distances(z)))) for z in spaces]
-    scaled = [z - z.mean(axis=0) for z in scaled]
-    products, row_sums = np.zeros(3), np.zeros((2, len(scaled[0])))
-    for start in range(0, len(scaled[0]), _BLOCK):
-        k_BN, l_BN = (_gaussian(z[start : start + _BLOCK], z) for z in scaled)
-        products += [np.sum(k_BN * l_BN), np.sum(k_BN**2), np.sum(l_BN**2)]
-        row_sums[:, start : start + _BLOCK] = k_BN.sum(axis=1), l_BN.sum(axis=1)
-    pairs = ((0, 1), (0, 0), (1, 1))
-    cross, first, second = (
-        product - _mean_part(row_sums[a], row_sums[b]) for product, (a, b) in zip(products, pairs)
-    )
-    return float(cross / np.sqrt(first * second))
+    z_ND = as_latents(z, "z")
+    if center:
+        z_ND = z_ND - z_ND.mean(axis=0)
+    gram = z_ND.T @ z_ND if z_ND.shape[0] >= z_ND.shape[1] else z_ND @ z_ND.T
+    eigenvalues = np.linalg.eigvalsh(gram)
+    # The Gram matrix squares the spectrum: eigenvalues below eps of the largest are rounding.
+    rounding = len(gram) * np.finfo(np.float64).eps * eigenvalues[-1]
+    return entropy_rank(np.sqrt(eigenvalues[eigenvalues > rounding]))
 
 
-def _gaussian(block_BD: Float64, z_ND: Float64) -> Float64:
-    squared_BN = np.sum(block_BD**2, axis=1)[:, None] + np.sum(z_ND**2, axis=1)
-    return np.exp(-np.maximum(squared_BN - 2 * block_BD @ z_ND.T, 0.0) / 2)
-
-
-def _mean_part(k_N: Float64, l_N: Float64) -> float:
-    """What centring takes away: <K, L> - <HKH, L>, from the row sums of both kernels."""
-    n = len(k_N)
-    return float(2 * k_N @ l_N / n - k_N.sum() * l_N.sum() / n**2)
+def rankme(z: ArrayLike) -> float:
+    """RankMe of latents z [N, D] (Garrido et al. 2023): `effective_rank` without centring."""
+    return effective_rank(z, center=False)

@@ -1,4 +1,4 @@
-"""Closed-form fits of W in y ~ W x from centred (standardised) data or moments, in float64.
+"""Closed-form solvers of W in y ~ W x from centred or standardised latents, in float64.
 
 Shape suffixes: N paired samples, D features of x, E features of y, L ridge strengths.
 """
@@ -18,11 +18,11 @@ LSTSQ_CUTOFF = 1e-10
 
 
 def ridge(xx_DD: Float64, xy_DE: Float64, lam: float) -> Float64:
-    """Ridge regression, eq. (4): W = Y X^T (X X^T + lam I)^-1, with lam > 0 on the sum.
+    """Solves ridge regression, eq. (4): W = Y X^T (X X^T + lam I)^-1.
 
     Args:
       xx_DD, xy_DE: scatter sums of standardised latents.
-      lam: absolute strength; it is not multiplied by the number of pairs.
+      lam: absolute strength > 0; it is not multiplied by the number of pairs.
 
     Returns:
       W [E, D].
@@ -31,10 +31,13 @@ def ridge(xx_DD: Float64, xy_DE: Float64, lam: float) -> Float64:
 
 
 def lstsq(xx_root_DD: Float64, xy_root_DE: Float64) -> Float64:
-    """Minimum-norm least squares, eq. (3), by SVD: W [E, D]; works for N < D and any rank.
+    """Solves least squares, eq. (3), with minimum norm by SVD; works for N < D and any rank.
 
     Args:
       xx_root_DD, xy_root_DE: R_xx and R_xy of `triangular`, or X and Y themselves.
+
+    Returns:
+      W [E, D].
     """
     u_NR, s_R, v_RD = np.linalg.svd(xx_root_DD, full_matrices=False)
     keep = s_R > LSTSQ_CUTOFF * s_R[0]
@@ -42,32 +45,31 @@ def lstsq(xx_root_DD: Float64, xy_root_DE: Float64) -> Float64:
 
 
 def triangular(blocks: Iterable[Float64]) -> Float64:
-    """The R factor of all rows of a matrix, streamed block by block (TSQR).
+    """Returns the R factor of the QR decomposition of stacked blocks of rows (sequential TSQR).
 
-    R keeps what the rows say about least squares without squaring the condition number.
+    Least squares on R equals least squares on all rows, and unlike the normal equations it does
+    not square the condition number.
     """
-    root: Float64 | None = None
-    for block in blocks:
-        stacked = block if root is None else np.concatenate([root, block])
-        root = np.asarray(np.linalg.qr(stacked, mode="r"))
-    if root is None:
-        raise InputError("no rows")
-    return root
+    parts = iter(blocks)
+    root = np.linalg.qr(next(parts), mode="r")
+    for block in parts:
+        root = np.linalg.qr(np.concatenate([root, block]), mode="r")
+    return np.asarray(root)
 
 
 def leave_one_out(x: ArrayLike, y: ArrayLike, lambdas: ArrayLike) -> tuple[Float64, Float64]:
-    """Exact leave-one-out and generalised cross-validation errors of ridge regression.
+    """Computes exact leave-one-out and generalised cross-validation errors of ridge regression.
 
-    No intercept is fitted and standardisation is held fixed: give standardised latents. Rows
-    of one group leak into one another here; `ridge="auto"` of `fit` keeps groups together.
+    No intercept is fitted and the standardisation is held fixed. Rows of one object are treated as
+    independent; `ridge="auto"` of `fit` keeps groups together.
 
     Args:
       x, y: standardised latents [N, D] and [N, E].
-      lambdas: [L], all > 0.
+      lambdas: strengths [L], all > 0.
 
     Returns:
-      Two arrays [L]: mean squared error per element when each pair is predicted from all
-      others, and GCV, mean squared residual / (1 - tr H / N)^2.
+      Two arrays [L]: the leave-one-out mean squared error per element, and the GCV score, mean
+      squared residual / (1 - tr H / N)^2 (Golub, Heath & Wahba 1979).
     """
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     u_NR, s_R, _ = np.linalg.svd(x_ND, full_matrices=False)
@@ -83,14 +85,14 @@ def leave_one_out(x: ArrayLike, y: ArrayLike, lambdas: ArrayLike) -> tuple[Float
 
 
 def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
-    """Orthogonal Procrustes: W = U V^T from svd(Y X^T), reflections allowed (A.5).
+    """Solves orthogonal Procrustes (A.5): W = U V^T from svd(Y X^T), reflections allowed.
 
-    For D != E the rows or columns of W are orthonormal, whichever are fewer. Where the cross
-    moment is rank-deficient W is not unique.
+    For D != E the rows or columns of W are orthonormal, whichever are fewer. W is not unique if
+    the cross moment is rank-deficient.
 
     Args:
       xy_DE: cross scatter of centred latents.
-      scale_by: squared Frobenius norm of X; if given, W is multiplied by the optimal scale
+      scale_by: squared Frobenius norm of X; if given, W is multiplied by the optimal scale,
         (sum of singular values) / scale_by.
 
     Returns:
@@ -102,10 +104,10 @@ def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
 
 
 def reduced_rank(xx_DD: Float64, xy_DE: Float64, lam: float, rank: int) -> Float64:
-    """Reduced-rank regression: W [E, D] of at most `rank` (Izenman 1975).
+    """Solves reduced-rank regression: W [E, D] of at most `rank` (Izenman 1975).
 
-    The ridge fit is projected on the leading principal directions of its own fitted values.
-    Without a ridge no W of this rank has a smaller error; a truncated SVD of W has a larger one.
+    The ridge fit is projected onto the leading principal directions of its fitted values. For
+    lam = 0 this W has the least squared error of all of its rank; a truncated SVD of W does not.
     """
     if lam > 0:
         w_ED = ridge(xx_DD, xy_DE, lam)
@@ -117,9 +119,9 @@ def reduced_rank(xx_DD: Float64, xy_DE: Float64, lam: float, rank: int) -> Float
 
 
 def ridge_by_folds(folds: list[Moments], lambdas_L: Float64, standardize: str) -> Float64:
-    """Held-out squared error of ridge regression for every lambda, summed over folds: [L].
+    """Computes the held-out squared error of ridge regression for every lambda, over folds: [L].
 
-    Each training set is the total minus one fold; its statistics standardise both sides, and one
+    Each training set is the total minus one fold. Its statistics standardise both parts, and one
     eigendecomposition of its X X^T serves all lambdas.
     """
     total = folds[0]
@@ -144,13 +146,13 @@ def _fold_error(train: Moments, held: Moments, lambdas_L: Float64, standardize: 
 
 
 def group_folds(groups_N: NDArray, num_folds: int, seed: int = 0) -> NDArray[np.int64]:
-    """Spreads whole groups over folds of nearly equal size: the fold of every row, int64 [N].
+    """Assigns whole groups to folds of nearly equal size: the fold of every row, int64 [N].
 
-    Groups are taken from the largest to the smallest (equal sizes in an order drawn from the
-    seed), each into the fold that has the fewest rows so far.
+    Groups go from the largest to the smallest (equal sizes in an order drawn from the seed), each
+    into the fold with the fewest rows so far.
 
     Raises:
-      InputError: if there are fewer groups than two.
+      InputError: if there are fewer than two groups.
     """
     _, group_of_row, sizes = np.unique(groups_N, return_inverse=True, return_counts=True)
     if len(sizes) < 2:

@@ -1,4 +1,4 @@
-"""What agents can do for one another once a map is known."""
+"""Collaboration of agents through a linear map: transfer of probes."""
 
 from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.collaboration.probe import Probe, accuracy, fit_probe, transfer_probe

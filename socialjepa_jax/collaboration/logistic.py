@@ -1,4 +1,4 @@
-"""Linear probes by multinomial logistic regression, the probe of the literature.
+"""Linear probes by multinomial logistic regression, as most papers fit them.
 
 Shape suffixes: N samples, D features, C classes.
 """
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from socialjepa_jax.alignment.moments import Float64, as_latents
-from socialjepa_jax.collaboration.probe import Probe, checked_labels
-from socialjepa_jax.errors import InputError, check_positive
+from socialjepa_jax.alignment.moments import Float64, as_latents, nonzero_scales
+from socialjepa_jax.collaboration.probe import Probe, check_count, checked_labels
+from socialjepa_jax.errors import check_positive
 
 
 def fit_logistic(
@@ -24,24 +24,23 @@ def fit_logistic(
 ) -> Probe:
     """Fits a probe by softmax regression on standardised latents, in float64 (L-BFGS).
 
-    Minimises the summed cross-entropy + strength / 2 * |weights|^2, the bias left free.
+    Minimises the summed cross-entropy + strength / 2 * |weights|^2; the bias is not penalised.
 
     Args:
       z: raw latents [N, D].
-      labels: integers in [0, num_classes), [N].
+      labels: integers [N] in [0, num_classes).
       num_classes: C.
-      strength: of the penalty on weights of standardised latents.
-      max_iterations: of L-BFGS.
+      strength: penalty on weights of standardised latents.
+      max_iterations: limit of L-BFGS.
 
     Returns:
       The probe, with the standardisation folded in.
     """
     check_positive(strength=strength, max_iterations=max_iterations)
     z_ND, labels_N = as_latents(z, "z"), checked_labels(labels, num_classes)
-    if len(z_ND) != len(labels_N):
-        raise InputError(f"z has {len(z_ND)} rows but there are {len(labels_N)} labels")
-    mean_D, scale_D = z_ND.mean(axis=0), z_ND.std(axis=0)
-    scale_D = np.where(scale_D > 1e-12 * np.maximum(1.0, np.abs(mean_D)), scale_D, 1.0)
+    check_count(z_ND, labels_N)
+    mean_D = z_ND.mean(axis=0)
+    scale_D = nonzero_scales(z_ND.std(axis=0), mean_D)
     z_ND = (z_ND - mean_D) / scale_D
     target_NC = np.eye(num_classes)[labels_N]
 
@@ -58,10 +57,10 @@ def fit_logistic(
 
     start = np.zeros((z_ND.shape[1] + 1) * num_classes)
     options = {"maxiter": max_iterations}
-    from scipy import optimize  # costs a third of a second, and is needed at a run's end at most
+    from scipy import optimize  # late: the import takes 0.3 s, and most runs fit no such probe
 
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    weight_DC, bias_C = _unflatten(found.x, num_classes)
+    result = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+    weight_DC, bias_C = _unflatten(result.x, num_classes)
     weight_DC = weight_DC / scale_D[:, None]
     return Probe(weight_DC, bias_C - mean_D @ weight_DC)
 

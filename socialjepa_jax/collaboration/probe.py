@@ -32,11 +32,11 @@ class Probe:
             raise InputError(f"a probe's weight {self.weight.shape} and bias {self.bias.shape}")
 
     def logits(self, z: ArrayLike) -> Float64:
-        """[N, D] -> [N, C]."""
+        """Returns logits [N, C] of raw latents z [N, D]."""
         return as_latents(z, "z") @ self.weight + self.bias
 
     def predict(self, z: ArrayLike) -> np.ndarray:
-        """The most likely class of every sample: [N, D] -> int64 [N]."""
+        """Returns the most likely class int64 [N] of raw latents z [N, D]."""
         return np.argmax(self.logits(z), axis=1)
 
 
@@ -52,10 +52,10 @@ def fit_probe(
 
     Args:
       z: raw latents [N, D].
-      labels: integers in [0, num_classes), [N].
+      labels: integers [N] in [0, num_classes).
       num_classes: C.
       ridge: absolute strength, or "auto" (10 folds over groups).
-      groups: [N], what stays together in a fold.
+      groups: [N] labels of rows that stay together in a fold.
 
     Returns:
       The probe, with the standardisation folded in.
@@ -67,26 +67,25 @@ def fit_probe(
 
 
 def accuracy(probe: Probe, z: ArrayLike, labels: ArrayLike) -> float:
-    """The share of samples [N, D] whose most likely class is their label [N]."""
+    """Share of the samples z [N, D] whose most likely class is their label [N]."""
     labels_N = checked_labels(labels, probe.bias.size)
     predicted_N = probe.predict(z)
-    if predicted_N.shape != labels_N.shape:
-        raise InputError(f"z has {len(predicted_N)} rows but there are {labels_N.size} labels")
+    check_count(predicted_N, labels_N)
     return float(np.mean(predicted_N == labels_N))
 
 
 def transfer_probe(
     probe: Probe, linear_map: alignment.LinearMap, *, kind: str = "inverse"
 ) -> Probe:
-    """Carries a probe on x over to y, without a label: a2 = W_inv^T a (section 3.7).
+    """Transfers a probe on x to y without labels of y: a2 = W_inv^T a (section 3.7).
 
-    The new probe's logits on raw z2 are the old one's on the raw latents that
-    `linear_map.backward` makes of z2; standardisation and bias are folded in.
+    The logits of the new probe on raw z2 are those of the old probe on
+    `linear_map.backward(z2, kind)`; standardisation and bias are folded in.
 
     Args:
       probe: fitted on raw latents of x.
       linear_map: y ~ W x.
-      kind: "inverse" (W^-1, or the pseudoinverse where W is ill-conditioned), "regression"
+      kind: "inverse" (W^-1, or the pseudoinverse if W is ill-conditioned), "regression"
         (the reverse regression) or "procrustes" (the orthogonal factor of W).
 
     Returns:
@@ -99,10 +98,20 @@ def transfer_probe(
 
 
 def checked_labels(labels: ArrayLike, num_classes: int) -> np.ndarray:
-    """The labels [N] if they are integers in [0, num_classes)."""
+    """Returns the labels as an array [N] of integers in [0, num_classes).
+
+    Raises:
+      InputError: if they are anything else.
+    """
     labels_N = np.asarray(labels)
     if labels_N.ndim != 1 or labels_N.dtype.kind not in "iu":
         raise InputError(f"labels must be integers [N], got {labels_N.dtype} {labels_N.shape}")
     if labels_N.size and not (0 <= labels_N.min() and labels_N.max() < num_classes):
         raise InputError(f"labels must be in [0, {num_classes}), got {labels_N.max()}")
     return labels_N
+
+
+def check_count(z: np.ndarray, labels_N: np.ndarray) -> None:
+    """Raises `InputError` unless there is one label per row of z."""
+    if len(z) != len(labels_N):
+        raise InputError(f"z has {len(z)} rows but there are {len(labels_N)} labels")

@@ -1,4 +1,7 @@
-"""What a probe trained on one space is worth on another: before, after, and at best."""
+"""Accuracy of probes of one space on another: untransferred, transferred, and oracle.
+
+Shape suffixes: N samples, D and E features, K spaces.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,40 @@ import numpy as np
 
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.study.inputs import Spaces
+from socialjepa_jax.alignment.study.settings import TRAIN_ROWS, sample_rows
+from socialjepa_jax.alignment.study.spaces import Comparison
+from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.collaboration.probe import Probe, accuracy, fit_probe, transfer_probe
 from socialjepa_jax.errors import InputError
 
-KINDS = ("logistic", "ridge")  # of probes
-CARRIED = ("regression", "inverse", "procrustes")
+CLASSIFIERS = ("logistic", "ridge")
+TRANSFERS = ("regression", "inverse", "procrustes")  # kinds of `transfer_probe`
 
-Scores = dict[str, float]
+Scores = dict[str, float]  # classifier -> accuracy
+
+
+def probe_scores(study: Study, spaces: Spaces) -> dict[str, Scores]:
+    """Scores probes on the rows that a study has fitted and measured; empty without labels."""
+    if spaces.labels is None:
+        return {}
+    x, y = spaces.latents
+    rows = study.split.train_sample
+    parts = [
+        (np.asarray(x[part], np.float64), np.asarray(y[part], np.float64), spaces.labels[part])
+        for part in (rows, study.split.test)
+    ]
+    groups = None if spaces.groups is None else spaces.groups[rows]
+    return score_probes(study.linear_map, *parts, groups=groups)
+
+
+def space_probes(comparison: Comparison, spaces: Spaces) -> Float64 | None:
+    """Returns the `probe_matrix` of compared spaces, or None without labels."""
+    if spaces.labels is None:
+        return None
+    train = sample_rows(comparison.train, TRAIN_ROWS, 0)
+    return probe_matrix(spaces.latents, comparison.maps, spaces.labels, train, comparison.test)
 
 
 def score_probes(
@@ -25,17 +54,20 @@ def score_probes(
     *,
     groups: np.ndarray | None = None,
 ) -> dict[str, Scores]:
-    """Accuracy on held-out rows of probes of x on x and on y, by name and kind of probe.
+    """Computes held-out accuracies of probes of x on x and on y, by probe and classifier.
 
     Args:
       linear_map: y ~ W x.
-      train, test: raw latents x [N, D], y [N, E] and labels [N] of any kind.
-      groups: of the training rows, for the folds that choose the ridge.
+      train, test: raw latents x [N, D], y [N, E], and labels [N] of any type.
+      groups: labels of training rows that stay together in the folds that choose the ridge.
 
     Returns:
-      `own` (x on x), `raw` (on y as it is, only where the widths agree), `regression`, `inverse`
-      and `procrustes` (carried through the map), `oracle` (y's own probe) and `frequent` (always
+      `own` (x on x), `raw` (on y without transfer, if D = E), `regression`, `inverse` and
+      `procrustes` (transferred through the map), `oracle` (fitted on y) and `frequent` (always
       the most frequent held-out class), each with "logistic" and "ridge".
+
+    Raises:
+      InputError: if the training rows hold fewer than 2 classes.
     """
     names, classes = np.unique(np.concatenate([train[2], test[2]]), return_inverse=True)
     fit_N, held_N = np.split(classes, [len(train[2])])
@@ -45,17 +77,19 @@ def score_probes(
             f"{len(np.unique(fit_N))}"
         )
     scores: dict[str, Scores] = {}
-    for kind in KINDS:
-        own, oracle = (_fit(kind, z, fit_N, len(names), groups) for z in train[:2])
-        probes = {name: transfer_probe(own, linear_map, kind=name) for name in CARRIED}
+    for classifier in CLASSIFIERS:
+        own, oracle = (_fit(classifier, z, fit_N, len(names), groups) for z in train[:2])
+        probes = {kind: transfer_probe(own, linear_map, kind=kind) for kind in TRANSFERS}
         if own.weight.shape == oracle.weight.shape:
             probes = {"raw": own, **probes}
-        found = {"own": accuracy(own, test[0], held_N)}
-        found |= {name: accuracy(probe, test[1], held_N) for name, probe in probes.items()}
-        found["oracle"] = accuracy(oracle, test[1], held_N)
-        found["frequent"] = float(np.bincount(held_N).max() / len(held_N))
-        for name, value in found.items():
-            scores.setdefault(name, {})[kind] = value
+        accuracies = {
+            "own": accuracy(own, test[0], held_N),
+            **{name: accuracy(probe, test[1], held_N) for name, probe in probes.items()},
+            "oracle": accuracy(oracle, test[1], held_N),
+            "frequent": float(np.bincount(held_N).max() / len(held_N)),
+        }
+        for name, value in accuracies.items():
+            scores.setdefault(name, {})[classifier] = value
     return scores
 
 
@@ -66,15 +100,15 @@ def probe_matrix(
     train: np.ndarray,
     test: np.ndarray,
 ) -> Float64:
-    """Accuracy [K, K] of logistic probes of the row's space on held-out rows of the column's.
+    """Computes held-out accuracies [K, K] of logistic probes of the row's space on the column's.
 
-    Probes are carried by the reverse regression; on the diagonal are the spaces' own.
+    Probes are transferred by the reverse regression; the diagonal holds each space's own probe.
 
     Args:
       spaces: K raw latents [N, D_k].
-      maps: (i, j) -> the map from space i to space j, for i != j.
-      labels: [N] of any kind.
-      train, test: rows.
+      maps: (i, j) -> map from space i to space j, for i != j.
+      labels: [N] of any type.
+      train, test: row numbers.
     """
     names, classes = np.unique(labels, return_inverse=True)
     probes = [fit_logistic(z[train], classes[train], len(names)) for z in spaces]
@@ -88,8 +122,8 @@ def probe_matrix(
 
 
 def _fit(
-    kind: str, z: Float64, classes: np.ndarray, count: int, groups: np.ndarray | None
+    classifier: str, z: Float64, classes: np.ndarray, count: int, groups: np.ndarray | None
 ) -> Probe:
-    if kind == "logistic":
+    if classifier == "logistic":
         return fit_logistic(z, classes, count)
     return fit_probe(z, classes, count, ridge="auto", groups=groups)

@@ -2,16 +2,8 @@ import numpy as np
 import pytest
 
 from socialjepa_jax import alignment
-from socialjepa_jax.alignment import solve
 from socialjepa_jax.errors import InputError
-
-RNG = np.random.default_rng
-
-
-def pairs(n=300, d=6, e=6, noise=0.1, seed=0):
-    rng = RNG(seed)
-    x = rng.normal(size=(n, d)) * rng.uniform(0.5, 2, d) + rng.normal(size=d)
-    return x, x @ rng.normal(size=(d, e)) + noise * rng.normal(size=(n, e)) + 3.0
+from tests.alignment.synthetic import pairs
 
 
 @pytest.mark.parametrize("method", ["ridge", "lstsq", "procrustes", "robust"])
@@ -37,129 +29,6 @@ def test_standardized_and_raw_latents_are_the_same_map():
     np.testing.assert_allclose(linear_map.backward(zy, standardized=True), zx, atol=1e-9)
 
 
-def test_noise_free_latent_state_model_recovers_its_matrix():
-    """Eq. (12): z1 = A1 u, z2 = A2 u gives W* = A2 A1^-1, and kappa(W*) <= kappa(A2) kappa(A1)."""
-    rng = RNG(1)
-    u = rng.normal(size=(500, 8))
-    a1, a2 = rng.normal(size=(2, 8, 8))
-    linear_map = alignment.fit(u @ a1.T, u @ a2.T, method="lstsq", standardize="center")
-    np.testing.assert_allclose(linear_map.w, a2 @ np.linalg.inv(a1), rtol=1e-8, atol=1e-8)
-    assert linear_map.kappa <= np.linalg.cond(a2) * np.linalg.cond(a1)
-    np.testing.assert_allclose(linear_map.w_inv @ linear_map.w, np.eye(8), atol=1e-9)
-
-
-def test_procrustes_finds_a_reflection_with_scale_and_offset():
-    rng = RNG(2)
-    x = rng.normal(size=(200, 5))
-    q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    q[0] *= -np.sign(np.linalg.det(q))
-    y = 3 * x @ q.T + 10
-    linear_map = alignment.fit(x, y, method="procrustes", standardize="center", scale=True)
-    np.testing.assert_allclose(linear_map.w, 3 * q, atol=1e-9)
-    np.testing.assert_allclose(linear_map.forward(x), y)
-    np.testing.assert_allclose(linear_map.backward(y, "regression"), x)
-
-
-def test_orthogonal_maps_leave_the_geometry_as_it_is():
-    x, y = pairs(noise=1.0)
-    linear_map = alignment.fit(x, y, method="procrustes")
-    results = [
-        alignment.evaluate(linear_map, x, y, back=back) for back in ("none", "inverse", "forward")
-    ]
-    for key in ("dsc", "cka", "cka_debiased", "nos@5", "nos@50"):
-        np.testing.assert_allclose([r[key] for r in results], results[0][key], rtol=1e-9)
-
-
-def test_fewer_pairs_than_features_give_the_minimum_norm_solution():
-    x, y = pairs(n=10, d=30, e=20)
-    linear_map = alignment.fit(x, y, method="lstsq", standardize="center")
-    np.testing.assert_allclose(linear_map.forward(x), y)
-    expected = np.linalg.pinv(x - x.mean(0)) @ (y - y.mean(0))
-    np.testing.assert_allclose(linear_map.w.T, expected, atol=1e-9)
-    assert linear_map.used_pinv
-    assert linear_map.rank == 9
-    assert linear_map.kappa > 1e12 > linear_map.kappa_effective
-
-
-def test_zero_ridge_is_least_squares_and_small_ridge_tends_to_it():
-    x, y = pairs()
-    least = alignment.fit(x, y, method="lstsq")
-    np.testing.assert_array_equal(alignment.fit(x, y, ridge=0.0).w, least.w)
-    np.testing.assert_allclose(alignment.fit(x, y, ridge=1e-6).w, least.w, atol=1e-7)
-
-
-def test_reduced_rank_regression_beats_every_other_map_of_its_rank():
-    x, y = pairs(n=200, d=8, e=7, noise=3.0)
-    linear_map = alignment.fit(x, y, method="reduced_rank", rank=3, ridge=0.0)
-    full = alignment.fit(x, y, method="lstsq")
-    zx, zy = full.standardize_x(x), full.standardize_y(y)
-    assert np.linalg.matrix_rank(linear_map.w) == 3
-    u, s, vt = np.linalg.svd(full.w)
-    truncated = (u[:, :3] * s[:3]) @ vt[:3]
-    loss = lambda w: np.sum((zy - zx @ w.T) ** 2)  # noqa: E731
-    assert loss(linear_map.w) < loss(truncated)
-    u, s, vt = np.linalg.svd(zx @ full.w.T, full_matrices=False)  # Eckart-Young on fitted values
-    best = np.sum((zy - zx @ full.w.T) ** 2) + np.sum(s[3:] ** 2)
-    np.testing.assert_allclose(loss(linear_map.w), best)
-
-
-def test_robust_fit_ignores_mismatched_pairs():
-    x, y = pairs(n=2500, d=10, e=10)
-    (x, clean_x), (y, clean_y) = np.split(x, [2000]), np.split(y, [2000])
-    wrong = np.arange(400)
-    mixed = y.copy()
-    mixed[wrong] = np.roll(y[wrong], 1, axis=0)
-    plain = alignment.fit(x, mixed)
-    robust = alignment.fit(x, mixed, method="robust", trim=0.25)
-    assert alignment.r2(plain, clean_x, clean_y) < 0.98 < alignment.r2(robust, clean_x, clean_y)
-    assert robust.n_train == 1500
-
-
-def test_auto_ridge_is_the_best_of_brute_force_folds():
-    x, y = pairs(n=60, d=12, e=5, noise=4.0)
-    groups = np.repeat(np.arange(20), 3)
-    fold = solve.group_folds(groups, 10)
-    lambdas = 60 * np.logspace(-8, 1, 37)
-    errors = np.zeros(37)
-    for f in range(10):
-        for i, lam in enumerate(lambdas):
-            held = fold == f
-            part = alignment.fit(x[~held], y[~held], ridge=lam)
-            residual = part.standardize_y(y[held]) - part.forward(
-                part.standardize_x(x[held]), standardized=True
-            )
-            errors[i] += np.sum(residual**2)
-    assert alignment.fit(x, y, ridge="auto", groups=groups).ridge == lambdas[errors.argmin()]
-    assert 0 < errors.argmin() < 36
-
-
-def test_folds_keep_groups_whole_and_are_balanced():
-    groups = RNG(0).integers(0, 40, 500)
-    fold = solve.group_folds(groups, 10)
-    assert all(len(set(fold[groups == g])) == 1 for g in np.unique(groups))
-    sizes = np.bincount(fold)
-    assert len(sizes) == 10
-    assert sizes.max() - sizes.min() <= np.bincount(groups).max()
-
-
-def test_large_offsets_and_constant_features_do_no_harm():
-    x, y = pairs(d=6, e=6)
-    x[:, 2], y[:, 4] = 5.1, -7.3
-    plain = alignment.fit(x, y)
-    shifted = alignment.fit(x + 1e6, y - 1e6)
-    np.testing.assert_allclose(shifted.w, plain.w, atol=1e-6)
-    assert plain.x_scale[2] == plain.y_scale[4] == 1.0
-    assert np.isfinite(alignment.evaluate(plain, x, y)["r2_uniform"])
-
-
-def test_order_of_the_rows_does_not_matter():
-    x, y = pairs()
-    order = RNG(3).permutation(len(x))
-    np.testing.assert_allclose(
-        alignment.fit(x[order], y[order]).w, alignment.fit(x, y).w, rtol=1e-9, atol=1e-12
-    )
-
-
 def test_saved_map_comes_back_exactly(tmp_path):
     x, y = pairs(d=5, e=3)
     linear_map = alignment.fit(x, y, ridge="auto")
@@ -181,39 +50,3 @@ def test_loading_something_else_is_one_clear_line(tmp_path, content):
     np.savez(path, w=np.eye(2)) if content is None else path.write_bytes(content)
     with pytest.raises(InputError, match=r"map\.npz is not a saved map"):
         alignment.LinearMap.load(path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "magic"}, "method='magic'"),
-        ({"ridge": -1.0}, "ridge=-1.0"),
-        ({"ridge": "best"}, "ridge='best'"),
-        ({"standardize": "none"}, "standardize='none'"),
-        ({"kappa_max": 1.0}, "kappa_max"),
-        ({"method": "reduced_rank"}, "rank=None"),
-        ({"method": "reduced_rank", "rank": 7}, "rank=7"),
-        ({"method": "robust", "trim": 0.9}, "trim=0.9"),
-        ({"ridge": "auto", "groups": np.zeros(300)}, "groups must hold"),
-        ({"ridge": "auto", "groups": np.zeros(3)}, "groups has shape"),
-    ],
-)
-def test_options_that_cannot_work_are_named(options, message):
-    with pytest.raises(InputError, match=message):
-        alignment.fit(*pairs(), **options)
-
-
-def test_latents_that_cannot_work_are_named():
-    x, y = pairs()
-    bad = x.copy()
-    bad[7, 2] = np.nan
-    for arrays, message in [
-        ((bad, y), "x is not finite at row 7, column 2"),
-        ((x[:-1], y), "x has 299 rows but y has 300"),
-        ((x[0], y), "x must be samples x features"),
-        ((x[:1], y[:1]), "at least 2 pairs"),
-        ((x, y.astype(complex)), "y must hold real numbers"),
-        ((x, y.astype(object)), "y must hold real numbers"),
-    ]:
-        with pytest.raises(InputError, match=message):
-            alignment.fit(*arrays)

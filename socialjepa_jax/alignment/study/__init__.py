@@ -1,1 +1,1 @@
-"""The stand-alone tool: files of embeddings in; a map, intervals, nulls and references out."""
+"""The command-line alignment tool's parts: input files, a study of a map, and output files."""

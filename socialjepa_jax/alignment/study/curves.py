@@ -1,4 +1,4 @@
-"""How a map depends on its pairs: budget (Figure 5) and noise (Table 4) curves."""
+"""Dependence of a map on its training pairs: budget (Figure 5) and noise (Table 4) curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment.maps import LinearMap, fit
+from socialjepa_jax.alignment.fitting import fit
+from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import as_pairs
 from socialjepa_jax.alignment.study import scores
 from socialjepa_jax.errors import check_in_range
@@ -16,29 +17,32 @@ from socialjepa_jax.errors import check_in_range
 BUDGETS = (50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000)
 NOISES = (0.0, 0.05, 0.1, 0.2, 0.3)
 
+Pair = tuple[ArrayLike, ArrayLike]
+Row = dict[str, float]
+
 
 def pair_budget(
-    train: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
+    train: Pair,
+    test: Pair,
     *,
     sizes: Sequence[int] = BUDGETS,
     repeats: int = 3,
     seed: int = 0,
     back: str = "inverse",
     **options: Any,
-) -> list[dict[str, float]]:
-    """Fits with some of the training pairs, measures on all test pairs.
+) -> list[Row]:
+    """Fits subsets of the training pairs and scores each fit on all test pairs.
 
     Args:
-      train, test: (x, y) raw latents.
+      train, test: raw latents (x, y).
       sizes: numbers of pairs; those beyond all pairs are replaced by all.
-      repeats: draws a size (1 for all pairs).
-      seed: of the draws, which are nested within a repeat.
+      repeats: draws per size (1 for all pairs); draws of one repeat are nested.
+      seed: of the draws.
       back: common space of DSC and NOS.
       **options: of `fit`, without groups.
 
     Returns:
-      One row a fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+      One row per fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     sizes = [*(size for size in sorted(set(sizes)) if size < len(x)), len(x)]
@@ -52,24 +56,24 @@ def pair_budget(
 
 
 def pair_noise(
-    train: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
+    train: Pair,
+    test: Pair,
     *,
     fractions: Sequence[float] = NOISES,
     repeats: int = 3,
     seed: int = 0,
     back: str = "inverse",
     **options: Any,
-) -> list[dict[str, float]]:
-    """Fits with a share of the training pairs mismatched, measures on true test pairs.
+) -> list[Row]:
+    """Fits training pairs of which a share is mismatched and scores each fit on true test pairs.
 
     Args:
       train, test, seed, back, **options: as for `pair_budget`.
-      fractions: shares of pairs whose partners are exchanged in a random cycle.
-      repeats: draws a fraction.
+      fractions: shares of pairs whose y are exchanged in a random cycle.
+      repeats: draws per fraction.
 
     Returns:
-      One row a fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+      One row per fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     rows = []
@@ -85,10 +89,9 @@ def pair_noise(
     return rows
 
 
-def _score(linear_map: LinearMap, test: tuple[ArrayLike, ArrayLike], back: str) -> dict[str, float]:
-    found = scores.of_map(linear_map, *test, backs=(back,))
-    geometry = {
-        key: found[f"{back}/{key}"] for key in ("dsc", "nos@10") if f"{back}/{key}" in found
-    }
+def _score(linear_map: LinearMap, test: Pair, back: str) -> Row:
+    values = scores.map_scores(linear_map, *test, backs=(back,))
+    keys = [key for key in ("dsc", "nos@10") if f"{back}/{key}" in values]
+    geometry = {key: values[f"{back}/{key}"] for key in keys}
     spectrum = {"kappa": linear_map.kappa, "kappa_effective": linear_map.kappa_effective}
-    return {"r2": found["r2"], **geometry, **spectrum}
+    return {"r2": values["r2"], **geometry, **spectrum}

@@ -1,6 +1,7 @@
-"""A fitted map for other programs: safetensors, ONNX and a few lines of NumPy.
+"""Export of a fitted map: safetensors, ONNX, and a NumPy script that applies map.npz.
 
-All of them apply `forward` (or `backward`) to raw latents as one matrix and one offset.
+The ONNX file is encoded here (protobuf wire format of six messages) because the tool always
+writes one, and the onnx package is optional.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ def novelty(x):  # share of training rows that lie nearer to their mean; near 1:
 
 
 def to_safetensors(linear_map: LinearMap, path: Location, *, back: str = "regression") -> None:
-    """Writes float32 `forward.weight` [E, D], `forward.bias` and the same for `backward`.
+    """Writes both directions on raw latents as float32 weights in the layout of torch.nn.Linear.
 
-    The weights are laid out as those of torch.nn.Linear.
+    Args:
+      linear_map: map.
+      path: file to write, with the tensors `forward.weight` [E, D], `forward.bias` [E],
+        `backward.weight` [D, E] and `backward.bias` [D].
+      back: kind of `backward`.
     """
     tensors = {}
     affine = {"forward": linear_map.affine(), "backward": linear_map.affine_back(back)}
@@ -55,16 +60,16 @@ def to_onnx(linear_map: LinearMap, path: Location, *, back: str | None = None) -
     """Writes an ONNX model (opset 13, float32) with input `x` [N, D] and output `y` [N, E].
 
     Args:
-      linear_map: the map.
+      linear_map: map.
       path: file to write.
-      back: None for `forward`; else the model applies `backward` of this kind.
+      back: None for `forward` on raw latents, or the kind of `backward`.
     """
     affine = linear_map.affine() if back is None else linear_map.affine_back(back)
     with open(path, "wb") as file:
         file.write(_model(*affine))
 
 
-# The protobuf wire format of the few messages needed, with field numbers of onnx.proto.
+# Field numbers are those of onnx.proto.
 
 
 def _varint(value: int) -> bytes:

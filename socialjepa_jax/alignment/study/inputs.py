@@ -1,7 +1,8 @@
-"""Files of embeddings and what belongs to their rows, read, paired and checked."""
+"""Spaces read from files: embeddings, their ids, groups, labels and strata, paired and checked."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +10,20 @@ from pathlib import Path
 import numpy as np
 
 from socialjepa_jax.alignment.moments import BLOCK_ROWS
-from socialjepa_jax.alignment.study import files, pairing
+from socialjepa_jax.alignment.study import files
 from socialjepa_jax.errors import InputError
 
-_LISTED = 20  # bad rows named in a message
+_LISTED_ROWS = 20  # bad rows named in a message
 
 
 @dataclass(frozen=True)
 class Column:
-    """A file with one value a row.
+    """A file with one value per row.
 
     Attributes:
-      path: of the file.
-      key: which of several columns; None: the only one.
-      option: the flag that gives the key, for messages.
+      path: file.
+      key: name of the column; None if there is only one.
+      option: flag that sets the key, named in messages.
     """
 
     path: str
@@ -30,7 +31,7 @@ class Column:
     option: str = "--key"
 
     def read(self, length: int) -> np.ndarray:
-        """The values, as many as `length`."""
+        """Reads the values and checks that there are `length` of them."""
         values = files.read_column(self.path, self.key, option=self.option)
         if len(values) != length:
             raise InputError(f"{self.path} has {len(values)} entries for {length} rows")
@@ -39,16 +40,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where two or more spaces lie, and what is known of their rows.
+    """Files of two or more spaces and of the columns that describe their rows.
 
     Attributes:
       spaces: files of embeddings.
-      key: array or column to read from those that hold several.
-      ids: nothing; or one column, names of rows that are already paired; or one for every
-        space, unique, to pair by.
-      groups, labels: by row of the first space.
-      strata: any number, by row of the first space.
-      drop_nonfinite: leave out rows with NaN or Inf in any space, instead of refusing.
+      key: array or column to read from files with several.
+      ids: empty; or one column with names of rows that are already paired; or one column of
+        unique ids per space, by which rows are paired.
+      groups, labels: columns by row of the first space.
+      strata: columns by row of the first space.
+      drop_nonfinite: True to drop rows with NaN or Inf in any space, False to refuse them.
     """
 
     spaces: tuple[str, ...]
@@ -72,11 +73,11 @@ class Spaces:
     """Embeddings of the same states, row by row.
 
     Attributes:
-      names: of the spaces, unique.
-      latents: [N, D_k] each, memory-mapped where they can be.
+      names: unique names of the spaces.
+      latents: [N, D_k] per space, memory-mapped if possible.
       items: [N] names of the rows.
       groups, labels, strata: [N] or None.
-      layers: for every space, all matrices that its file holds, by name; rows as in `latents`.
+      layers: per space, all matrices of its file by name; rows as in `latents`.
     """
 
     names: tuple[str, ...]
@@ -89,10 +90,10 @@ class Spaces:
 
 
 def read_spaces(sources: Sources) -> Spaces:
-    """Reads everything, pairs the rows and checks them.
+    """Reads all files, pairs their rows and checks them.
 
     Raises:
-      InputError: for anything that cannot be used; names the file and the row.
+      InputError: if a file cannot be used; the message names the file and the row.
     """
     latents = [files.read_latents(path, sources.key) for path in sources.spaces]
     for path, z in zip(sources.spaces, latents):
@@ -135,11 +136,11 @@ def _check_varies(path: str, z: np.ndarray) -> None:
 def _paired_rows(
     sources: Sources, latents: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The rows of every space that belong together, and their names."""
+    """Returns the paired rows of every space, and the names of the pairs."""
     lengths = [len(z) for z in latents]
     if len(sources.ids) == len(latents):
         ids = [column.read(n) for column, n in zip(sources.ids, lengths)]
-        rows = pairing.match_ids(ids, [column.path for column in sources.ids])
+        rows = match_ids(ids, [column.path for column in sources.ids])
         return rows, ids[0][rows[0]]
     for path, n in zip(sources.spaces, lengths):
         if n != lengths[0]:
@@ -153,7 +154,7 @@ def _paired_rows(
 def _finite(
     sources: Sources, latents: Sequence[np.ndarray], rows: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Which of the paired rows are finite in every space: bool [N]."""
+    """Marks the paired rows that are finite in every space: bool [N]."""
     keep = np.ones(len(rows[0]), bool)
     for path, z, r in zip(sources.spaces, latents, rows):
         bad_rows = files.find_bad_rows(z)
@@ -162,7 +163,8 @@ def _finite(
         if bad.any() and not sources.drop_nonfinite:
             named = r[bad]
             column = int(np.argmin(np.isfinite(np.asarray(z[named[0]], np.float64))))
-            listed = ", ".join(map(str, named[:_LISTED])) + ", ..." * (len(named) > _LISTED)
+            listed = ", ".join(map(str, named[:_LISTED_ROWS]))
+            listed += ", ..." * (len(named) > _LISTED_ROWS)
             raise InputError(
                 f"{path}: {len(named)} of {len(r)} rows hold NaN or Inf (rows {listed}; row "
                 f"{named[0]} in column {column}); give --drop_nonfinite to leave them out"
@@ -171,14 +173,49 @@ def _finite(
 
 
 def _cells(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """One number for every combination of values: int64 [N]."""
+    """Numbers the combinations of values of several columns: int64 [N]."""
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
     return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _names(paths: Sequence[str]) -> tuple[str, ...]:
-    """The shortest names that tell the files apart: stems, else file names, else paths."""
+    """Returns the shortest unique names of files: stems, file names, or paths."""
     for names in ([Path(p).stem for p in paths], [Path(p).name for p in paths], list(paths)):
         if len(set(names)) == len(names):
             return tuple(names)
     return tuple(f"{Path(path).stem} ({i + 1})" for i, path in enumerate(paths))
+
+
+def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+    """Pairs rows by id: the rows of every file whose ids are in all files, in the first's order.
+
+    Args:
+      ids: one array of unique ids per file.
+      names: names of the files for messages.
+
+    Returns:
+      An int64 array of rows per file, all of equal length.
+
+    Raises:
+      InputError: if an id occurs twice in a file, or no id occurs in all files.
+    """
+    for name, column in zip(names, ids):
+        values, first, counts = np.unique(column, return_index=True, return_counts=True)
+        if counts.max(initial=0) > 1:
+            worst = int(np.argmax(counts))
+            raise InputError(
+                f"{name}: {values[worst]} occurs {counts[worst]} times (first in row "
+                f"{first[worst]}), ids must be unique"
+            )
+    common = functools.reduce(functools.partial(np.intersect1d, assume_unique=True), ids)
+    if not common.size:
+        sizes = " and ".join(f"{name} ({len(column)})" for name, column in zip(names, ids))
+        raise InputError(f"{sizes} have no id in common")
+    order = None
+    rows = []
+    for column in ids:
+        sorter = np.argsort(column, kind="stable")
+        found = sorter[np.searchsorted(column[sorter], common.astype(column.dtype))]
+        order = np.argsort(found) if order is None else order
+        rows.append(found[order])
+    return rows

@@ -1,132 +1,117 @@
-"""What the linear map is measured against: a non-linear stitch and relative representations.
+"""References for a map: other ways to predict y, and relative representations.
 
-Shape suffixes: N samples, D features of x, E features of y, H hidden units, A anchors.
+Shape suffixes: N samples, D features, A anchors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from numpy.typing import ArrayLike
 
-from socialjepa_jax.alignment import solve
+from socialjepa_jax.alignment import resampling
+from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
+from socialjepa_jax.alignment.moments import Float64, as_latents
 from socialjepa_jax.alignment.neighbourhoods import unit_rows
-from socialjepa_jax.errors import check_positive
+from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap, Pair
+from socialjepa_jax.alignment.study.scores import K, space_scores
+from socialjepa_jax.alignment.study.settings import Settings, sample_rows
+from socialjepa_jax.alignment.study.stitch import fit_stitch
 
-Params = dict[str, jax.Array]
+_STITCH_ROWS = 5_000
+_ANCHORS = 300
 
 
 @dataclass(frozen=True, eq=False)
-class Stitch:
-    """A linear map and a small MLP that adds what the map leaves: y ~ W x + m(x), standardised.
+class Reference:
+    """Held-out R2 of one way to predict y from x.
 
     Attributes:
-      linear_map: the linear part, kept as it was fitted.
-      params: float32 weights of the MLP.
-      epochs: full-batch steps taken; 0 if the MLP never helped on held-out pairs.
+      r2: on the resampled rows.
+      interval: of `r2`.
+      difference: interval of the paired difference to the map under study.
     """
 
-    linear_map: LinearMap
-    params: Params
-    epochs: int
-
-    def forward(self, x: ArrayLike) -> Float64:
-        """Carries raw latents x [N, D] into the raw space of y: [N, E]."""
-        zx_ND = self.linear_map.standardize_x(x)
-        extra_NE = np.asarray(_mlp(self.params, jnp.asarray(zx_ND, jnp.float32)), np.float64)
-        return self.linear_map.forward(x) + extra_NE * self.linear_map.y_scale
+    r2: float
+    interval: resampling.Interval
+    difference: resampling.Interval
 
 
-def fit_stitch(
+def compare_maps(
     linear_map: LinearMap,
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    hidden: int = 256,
-    epochs: int = 300,
-    learning_rate: float = 1e-3,
-    groups: ArrayLike | None = None,
-    seed: int = 0,
-) -> Stitch:
-    """Fits an MLP with one hidden layer to the residual of a linear map.
-
-    A tenth of the groups is held out; the weights that do best on it are kept, so that the
-    stitch is worse than the linear map only by chance.
+    train: Pair,
+    sample: Pair,
+    groups: np.ndarray,
+    bootstrap: GroupBootstrap,
+    settings: Settings,
+) -> dict[str, Reference]:
+    """Fits other maps and compares their R2, in the units in which `linear_map` standardises y.
 
     Args:
-      linear_map: fitted on the same pairs.
-      x, y: raw latents [N, D] and [N, E].
-      hidden: width.
-      epochs: full-batch AdamW steps at most.
-      learning_rate: peak of a cosine schedule.
-      groups: [N], what stays together in the held-out part.
-      seed: of weights and split.
+      linear_map: the map under study, which is the first entry.
+      train: pairs that all maps are fitted on.
+      sample: held-out pairs, the resampled rows.
+      groups: labels of the training rows, kept together when the MLP holds some out.
+      bootstrap: draws of the resampled rows.
+      settings: give `standardize` and the seed.
     """
-    check_positive(hidden=hidden, epochs=epochs, learning_rate=learning_rate)
-    x_ND, y_NE = as_pairs(x, y, "x", "y")
-    zx = linear_map.standardize_x(x_ND)
-    residual = linear_map.standardize_y(y_NE) - zx @ linear_map.w.T
-    groups_N = np.arange(len(zx)) if groups is None else np.asarray(groups)
-    held = solve.group_folds(groups_N, 10, seed) == 0
-    part = [jnp.asarray(a, jnp.float32) for a in (zx[~held], residual[~held])]
-    check = [jnp.asarray(a, jnp.float32) for a in (zx[held], residual[held])]
-    params, best = _train(
-        _init(seed, zx.shape[1], hidden, residual.shape[1]), part, check, epochs, learning_rate
+    x, y = sample
+    rotation = fit(*train, method="procrustes", standardize=settings.standardize)
+    robust = fit(*train, method="robust", ridge=max(linear_map.ridge, 1e-3))
+    rows = sample_rows(np.arange(len(groups)), _STITCH_ROWS, settings.seed)
+    stitch = fit_stitch(
+        linear_map,
+        train[0][rows],
+        train[1][rows],
+        hidden=128,
+        epochs=200,
+        learning_rate=3e-3,
+        groups=groups[rows],
+        seed=settings.seed,
     )
-    return Stitch(linear_map, params, int(best))
+    predictions = {
+        f"this map ({linear_map.method})": linear_map.forward(x),
+        "a rotation (procrustes)": rotation.forward(x),
+        "without the worst tenth of the pairs (robust)": robust.forward(x),
+        "this map + a small MLP": stitch.forward(x),
+    }
+    return _compare(predictions, y, linear_map, bootstrap)
 
 
-def _init(seed: int, d: int, hidden: int, e: int) -> Params:
-    w1_DH = jax.random.normal(jax.random.key(seed), (d, hidden)) * np.sqrt(2 / d)
+def _compare(
+    predictions: Mapping[str, Float64],
+    y: np.ndarray,
+    linear_map: LinearMap,
+    bootstrap: GroupBootstrap,
+) -> dict[str, Reference]:
+    target = linear_map.standardize_y(y)
+    once = np.ones((1, len(y)))
+    samples, values = {}, {}
+    for name, predicted in predictions.items():
+        squared_N = np.sum(((y - predicted) / linear_map.y_scale) ** 2, axis=1)
+        samples[name], values[name] = (
+            resampling.resample_regression(squared_N, target, weights)["r2"]
+            for weights in (bootstrap.weights, once)
+        )
+    first = next(iter(predictions))
     return {
-        "w1": w1_DH,
-        "b1": jnp.zeros(hidden),
-        "w2": jnp.zeros((hidden, e)),  # starts as the linear map itself
-        "b2": jnp.zeros(e),
+        name: Reference(
+            float(value[0]),
+            bootstrap.interval(samples[name], float(value[0])),
+            bootstrap.interval(samples[name] - samples[first], float(value[0] - values[first][0])),
+        )
+        for name, value in values.items()
     }
 
 
-def _mlp(params: Params, x_ND: jax.Array) -> jax.Array:
-    hidden_NH = jax.nn.gelu(x_ND @ params["w1"] + params["b1"][None])
-    return hidden_NH @ params["w2"] + params["b2"][None]
-
-
-@partial(jax.jit, static_argnames="epochs")
-def _train(
-    params: Params, part: list[jax.Array], check: list[jax.Array], epochs: int, rate: float
-) -> tuple[Params, jax.Array]:
-    optimizer = optax.adamw(optax.cosine_decay_schedule(rate, epochs), weight_decay=1e-2)
-
-    def loss(params: Params, pairs: list[jax.Array]) -> jax.Array:
-        return jnp.mean((_mlp(params, pairs[0]) - pairs[1]) ** 2)
-
-    def step(carry: tuple, epoch: jax.Array) -> tuple[tuple, None]:
-        params, state, best, best_loss, best_epoch = carry
-        updates, state = optimizer.update(jax.grad(loss)(params, part), state, params)
-        params = optax.apply_updates(params, updates)
-        held_loss = loss(params, check)
-        better = held_loss < best_loss
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), params, best)
-        best_epoch = jnp.where(better, epoch, best_epoch)
-        return (params, state, best, jnp.minimum(held_loss, best_loss), best_epoch), None
-
-    start = (params, optimizer.init(params), params, loss(params, check), jnp.int32(0))
-    end, _ = jax.lax.scan(step, start, 1 + jnp.arange(epochs, dtype=jnp.int32))
-    return end[2], end[4]
-
-
 def relative(z: ArrayLike, anchors: ArrayLike) -> Float64:
-    """Relative representation (Moschella et al. 2023): cosines to the anchors, [N, A].
+    """Relative representation: cosines to the anchors [N, A] (Moschella et al. 2023).
 
-    Both are centred by the anchors' mean first, which the original leaves out: a common offset
-    would make all cosines alike.
+    Unlike the original, both are centred by the mean of the anchors first: a common offset would
+    make all cosines alike.
 
     Args:
       z: raw latents [N, D].
@@ -135,3 +120,19 @@ def relative(z: ArrayLike, anchors: ArrayLike) -> Float64:
     anchors_AD = as_latents(anchors, "anchors")
     centre_D = anchors_AD.mean(axis=0)
     return unit_rows(as_latents(z, "z") - centre_D) @ unit_rows(anchors_AD - centre_D).T
+
+
+def relative_scores(
+    train: Pair, sample: Pair, bootstrap: GroupBootstrap, seed: int
+) -> tuple[int, dict[str, float], Bounds]:
+    """Scores relative representations with anchors among the training rows.
+
+    Returns:
+      The number of anchors, `space_scores` of the resampled rows, and their intervals.
+    """
+    anchors = sample_rows(np.arange(len(train[0])), _ANCHORS, seed)
+    a, b = (relative(z, base[anchors]) for z, base in zip(sample, train))
+    values = space_scores(a, b)
+    k = min(K, len(a) - 1)
+    samples = resampling.resample_geometry({"": (a, b)}, bootstrap.weights, k)[""]
+    return len(anchors), values, bootstrap.intervals(samples, values)

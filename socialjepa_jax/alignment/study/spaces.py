@@ -1,36 +1,46 @@
-"""Three or more spaces of the same states: every pair, and one hub that serves them all."""
+"""Comparison of two or more spaces of the same states: a map for every pair, and one hub."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from socialjepa_jax.alignment import resampling
+from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.hub import Hub, fit_hub
-from socialjepa_jax.alignment.maps import LinearMap, fit
-from socialjepa_jax.alignment.metrics import evaluate, r2
+from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.metrics import evaluate, prediction_r2, r2
 from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.permutation import permutation_null
 from socialjepa_jax.alignment.similarity import cka_matrix
-from socialjepa_jax.alignment.study import intervals, pairing
-from socialjepa_jax.alignment.study.study import TEST_ROWS, Settings, check_pairs, check_test
+from socialjepa_jax.alignment.study.intervals import GroupBootstrap, Pair, squared_errors
+from socialjepa_jax.alignment.study.settings import (
+    TEST_ROWS,
+    Settings,
+    check_pairs,
+    check_test,
+    hold_out,
+    sample_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What was found of K spaces, [K, K] from the row's space to the column's.
+    """Results for K spaces; matrices are [K, K], from the row's space to the column's.
 
     Attributes:
-      train, test: int64, the fitted rows and the held-out rows that are measured.
-      metrics: (i, j) -> the metrics of `evaluate` in the space of j.
-      r2: of the map of each pair.
-      low, high: its 95 % interval over groups.
-      null: the largest R2 of the same fit on shuffled pairs.
+      train, test: row numbers of the fitted and of the measured rows, int64.
+      metrics: (i, j) -> metrics of `evaluate` in the space of j.
+      r2: of the direct maps.
+      low, high: 95 % intervals of `r2` over groups.
+      null: largest R2 of the same fit on shuffled pairs; NaN on the diagonal.
       hub: fitted on the training rows.
-      hub_r2: R2 of going through the hub, by rotations only.
-      cka: debiased, without any map.
-      maps: (i, j) -> the fitted map.
+      hub_r2: R2 through the hub, by rotations only.
+      cka: debiased CKA, without a map.
+      maps: (i, j) -> fitted map.
     """
 
     train: np.ndarray
@@ -53,62 +63,74 @@ def compare_spaces(
     groups: np.ndarray | None = None,
     strata: np.ndarray | None = None,
 ) -> Comparison:
-    """Fits a map between every two spaces, both ways, and a hub between all.
+    """Fits maps in both directions between every two spaces, and a hub between all.
 
     Args:
       spaces: K raw latents [N, D_k].
       settings, groups, strata: as for `run_study`.
+
+    Raises:
+      InputError: if there are too few pairs, or the test part of a space is constant.
     """
     check_pairs(len(spaces[0]))
     group_N = np.arange(len(spaces[0])) if groups is None else groups
-    test_N = pairing.hold_out(group_N, settings.test_fraction, settings.seed)
-    rows = intervals.some(np.flatnonzero(test_N), TEST_ROWS, settings.seed)
+    held_N = hold_out(group_N, settings.test_fraction, settings.seed)
+    rows = sample_rows(np.flatnonzero(held_N), TEST_ROWS, settings.seed)
     for i, z in enumerate(spaces):
         check_test(f"space {i + 1}", z[rows])
-    train, test = [z[~test_N] for z in spaces], [z[rows] for z in spaces]
+    train, test = [z[~held_N] for z in spaces], [z[rows] for z in spaces]
     weights = resampling.group_weights(group_N[rows], settings.resamples, settings.seed)
-    labels = [None if a is None else (a[~test_N], a[rows]) for a in (groups, strata)]
+    bootstrap = GroupBootstrap(weights)
+    labels = [None if a is None else (a[~held_N], a[rows]) for a in (groups, strata)]
     hub = fit_hub(train, scale=True)
     k = len(spaces)
-    values, low, high, null, through = (np.eye(k) for _ in range(5))
+    r2s, low, high, null, hub_r2 = (np.eye(k) for _ in range(5))
     metrics, maps = {}, {}
-    for i, j in ((i, j) for i in range(k) for j in range(k) if i != j):
-        linear_map = settings.fit(train[i], train[j], group_N[~test_N])
-        maps[i, j] = linear_map
-        metrics[i, j] = evaluate(linear_map, test[i], test[j], back="forward")
-        values[i, j] = metrics[i, j]["r2"]
-        low[i, j], high[i, j] = _interval(linear_map, test[i], test[j], weights)
-        null[i, j] = _null(linear_map, (train[i], train[j]), (test[i], test[j]), labels, settings)
-        through[i, j] = _r2_through(hub, linear_map, test[i], test[j], i, j)
+    for i, j in itertools.permutations(range(k), 2):
+        train_pair, test_pair = (train[i], train[j]), (test[i], test[j])
+        maps[i, j] = settings.fit(*train_pair, group_N[~held_N])
+        metrics[i, j] = evaluate(maps[i, j], *test_pair, back="forward")
+        r2s[i, j] = metrics[i, j]["r2"]
+        low[i, j], high[i, j] = _interval(maps[i, j], test_pair, bootstrap)
+        null[i, j] = _largest_null(maps[i, j], train_pair, test_pair, labels, settings)
+        hub_r2[i, j] = prediction_r2(hub.translate(test[i], i, j), test[j], maps[i, j].y_scale)
     np.fill_diagonal(null, np.nan)
-    matrix = cka_matrix(test, test)
     return Comparison(
-        np.flatnonzero(~test_N), rows, metrics, values, low, high, null, hub, through, matrix, maps
+        train=np.flatnonzero(~held_N),
+        test=rows,
+        metrics=metrics,
+        r2=r2s,
+        low=low,
+        high=high,
+        null=null,
+        hub=hub,
+        hub_r2=hub_r2,
+        cka=cka_matrix(test, test),
+        maps=maps,
     )
 
 
-def _interval(
-    linear_map: LinearMap, x: np.ndarray, y: np.ndarray, weights: Float64
-) -> tuple[float, float]:
-    squared = intervals.squared_errors(linear_map, (x, y))
-    drawn = resampling.resample_regression(squared, linear_map.standardize_y(y), weights)
-    found = intervals.Sampling(weights, 1.0).interval(drawn["r2"], r2(linear_map, x, y))
-    return found.low, found.high
+def _interval(linear_map: LinearMap, test: Pair, bootstrap: GroupBootstrap) -> tuple[float, float]:
+    squared_N, target = squared_errors(linear_map, test), linear_map.standardize_y(test[1])
+    samples = resampling.resample_regression(squared_N, target, bootstrap.weights)
+    interval = bootstrap.interval(samples["r2"], r2(linear_map, *test))
+    return interval.low, interval.high
 
 
-def _null(
+def _largest_null(
     linear_map: LinearMap,
-    train: intervals.Pair,
-    test: intervals.Pair,
-    labels: Sequence[intervals.Pair | None],
+    train: Pair,
+    test: Pair,
+    labels: Sequence[Pair | None],
     settings: Settings,
 ) -> float:
+    """Returns the largest R2 of fits on shuffled pairs; `labels` are groups and strata."""
     options = settings.refit(linear_map)
 
     def score(x: Float64, y: Float64, x_test: Float64, y_test: Float64) -> dict[str, float]:
         return {"r2": r2(fit(x, y, **options), x_test, y_test)}
 
-    found = resampling.permutation_null(
+    null = permutation_null(
         score,
         train,
         test,
@@ -117,13 +139,4 @@ def _null(
         num=settings.permutations,
         seed=settings.seed,
     )
-    return float(found.samples["r2"].max())
-
-
-def _r2_through(
-    hub: Hub, linear_map: LinearMap, x: np.ndarray, y: np.ndarray, i: int, j: int
-) -> float:
-    """R2 of the hub's translation, in the units in which the direct map standardises y."""
-    residual = (y - hub.translate(x, i, j)) / linear_map.y_scale
-    target = linear_map.standardize_y(y)
-    return 1 - float(np.sum(residual**2) / np.sum((target - target.mean(axis=0)) ** 2))
+    return float(null.samples["r2"].max())

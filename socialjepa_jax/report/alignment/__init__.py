@@ -1,1 +1,1 @@
-"""The pages of the stand-alone alignment tool."""
+"""Pages of the alignment tool."""

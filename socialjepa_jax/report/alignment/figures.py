@@ -1,4 +1,4 @@
-"""Figures of the alignment tool: histogram of distances, heat maps, bars of groups."""
+"""Figures of the alignment tool: joint histogram of distances, heat maps, R2 of groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socialjepa_jax.report import style, tables
 
 @style.styled
 def joint_figure(joint_HH: np.ndarray) -> Figure:
-    """The joint histogram of two distances, as a density over their ranks in percent."""
+    """Draws the joint histogram [H, H] of two distances as a density over their percentiles."""
     figure, axes = style.new_axes(
         title="Distances in both spaces",
         xlabel="distance in W x, percentile of all pairs",
@@ -41,14 +41,20 @@ def matrix_figure(
     x_label: str = "",
     y_label: str = "",
 ) -> Figure:
-    """A heat map from 0 to 1 with its values written on it: `values[i, j]` for row i."""
+    """Draws a heat map from 0 to 1 with its values written in the cells.
+
+    Args:
+      values: `values[i, j]` is in row i and column j.
+      row_names, column_names: labels of the ticks.
+      title, x_label, y_label: texts.
+    """
     figure, axes = style.new_axes(
         height=1.4 + 0.42 * len(row_names), title=title, xlabel=x_label, ylabel=y_label
     )
     axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     small = values.shape[1] > 8
     for (i, j), value in np.ndenumerate(values):
-        text = tables.format_number(round(value, 2) + 0.0, 1 if small else 2)  # no minus before 0
+        text = tables.format_number(round(value, 2) + 0.0, 1 if small else 2)  # + 0.0: not -0
         color = "w" if value > 0.6 else "k"
         axes.text(j, i, text, ha="center", va="center", color=color, fontsize=7 if small else 8)
     axes.set_xticks(range(len(column_names)), map(shortened, column_names), rotation=30, ha="right")
@@ -59,18 +65,18 @@ def matrix_figure(
 
 @style.styled
 def group_figure(names: Sequence[str], values: Sequence[float], *, overall: float) -> Figure:
-    """Bars of R2, one a group, from the lowest to the highest, beside the R2 of all rows."""
+    """Draws one bar of R2 per group, in the order given, and a line at the R2 of all rows."""
     figure, axes = style.new_axes(height=1.2 + 0.19 * len(names), title="R² by group", xlabel="R²")
-    at = np.arange(len(names))[::-1]
+    heights = np.arange(len(names))[::-1]
     low = min(-1.0, overall)
-    bars = axes.barh(at, np.maximum(values, low), 0.7, color=style.PALETTE[0])
+    bars = axes.barh(heights, np.maximum(values, low), 0.7, color=style.PALETTE[0])
     texts = [f"{value:.2f}".replace("-", "−") for value in values]  # noqa: RUF001
     axes.bar_label(bars, texts, fontsize=7, padding=2)
     axes.axvline(
         overall, color=style.PALETTE[1], lw=1.2, ls="--", zorder=0, label=f"all: {overall:.2f}"
     )
     axes.axvline(0, color="#8A929C", lw=0.8)
-    axes.set_yticks(at, map(shortened, names), fontsize=7)
+    axes.set_yticks(heights, map(shortened, names), fontsize=7)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.14, y=0.02)
@@ -79,6 +85,6 @@ def group_figure(names: Sequence[str], values: Sequence[float], *, overall: floa
 
 
 def shortened(name: str, length: int = 22) -> str:
-    """A name that fits on an axis: the middle of a long one is left out."""
+    """Shortens a name for an axis by leaving out its middle."""
     half = length // 2
     return name if len(name) <= length else f"{name[: half - 1]}…{name[-half:]}"

@@ -1,4 +1,7 @@
-"""Both spaces in one plane, before and after the map, with matched pairs joined."""
+"""Scatter plots of both spaces in one plane, before and after the map, with pairs joined.
+
+Shape suffixes: N pairs, D and E features.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.report import figures, html
 from socialjepa_jax.report.album import Album
 
-_PCA_PAIRS = 250  # drawn
-_UMAP_PAIRS = 500  # embedded; as many are drawn as of the components
-_NEIGHBORS = 15
+_DRAWN_PAIRS = 250
+_EMBEDDED_PAIRS = 500  # by UMAP
+_NEIGHBORS = 15  # of UMAP
 
-Colors = tuple[np.ndarray, list[str]]  # group of every row, and the groups' names
+Colors = tuple[np.ndarray, list[str]]  # group of every row [N], and names of the groups
 
 
-def colors_of(labels: np.ndarray | None, count: int) -> Colors:
-    """Groups for colours: the labels, else one colour for all."""
+def _colors_of(labels: np.ndarray | None, count: int) -> Colors:
+    """Returns the labels as groups for colours; one group without labels."""
     if labels is None:
         return np.zeros(count, np.int64), [""] * (figures.MAX_GROUPS + 1)  # without a legend
     values, groups = np.unique(labels, return_inverse=True)
@@ -38,35 +41,35 @@ def planes(
     umap: bool,
     seed: int,
 ) -> html.Html:
-    """Pictures of principal components and, if wanted, of UMAP, each before and after the map.
+    """Draws principal components and, if wanted, UMAP, each before and after the map.
 
     Args:
       linear_map: y ~ W x.
       x, y: raw latents of held-out pairs, [N, D] and [N, E].
-      labels: [N] for colours.
+      labels: [N] for colours, or None.
       names: of the spaces.
-      album: takes the pictures.
-      umap: draw UMAP too, if umap-learn is installed.
+      album: takes the figures.
+      umap: True to draw UMAP too; without umap-learn a line says how to install it.
       seed: of UMAP and of the choice of pairs.
     """
-    order = np.random.default_rng(seed).permutation(len(x))[:_UMAP_PAIRS]
-    zx, zy = linear_map.standardize_x(x[order]), linear_map.standardize_y(y[order])
+    order = np.random.default_rng(seed).permutation(len(x))[:_EMBEDDED_PAIRS]
+    zx, zy = linear_map.standardize(x[order], y[order])
     mapped = zx @ linear_map.w.T
-    colors = colors_of(None if labels is None else labels[order], len(order))
+    colors = _colors_of(None if labels is None else labels[order], len(order))
     shown = html.join(
         html.paragraph(
-            f"{min(len(order), _PCA_PAIRS)} held-out pairs, drawn at random. Filled dots are "
+            f"{min(len(order), _DRAWN_PAIRS)} held-out pairs, drawn at random. Filled dots are "
             f"items of {names[0]}, hollow squares the same items in {names[1]}; a line joins the "
             "two. Short lines mean that the map sends items where they belong."
         ),
-        html.figure_grid(*_principal(zx, zy, mapped, colors, names, album)),
+        html.figure_grid(*_pca_figures(zx, zy, mapped, colors, names, album)),
     )
     if not umap:
         return shown
-    return html.join(shown, _neighbour_graph(zx, zy, mapped, colors, names, album, seed))
+    return html.join(shown, _umap_figures(zx, zy, mapped, colors, names, album, seed))
 
 
-def _principal(
+def _pca_figures(
     zx: Float64, zy: Float64, mapped: Float64, colors: Colors, names: tuple[str, str], album: Album
 ) -> list[html.Html]:
     own_x, own_y = _leading_axes(zx), _leading_axes(zy)
@@ -85,8 +88,9 @@ def _principal(
 
 
 def _leading_axes(z: Float64) -> Float64:
+    """Returns the two leading principal axes [D, 2]; the second is zero for one feature."""
     axes = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)[2][:2].T
-    return np.pad(axes, ((0, 0), (0, 2 - axes.shape[1])))  # one feature has one axis
+    return np.pad(axes, ((0, 0), (0, 2 - axes.shape[1])))
 
 
 def _figure(
@@ -96,11 +100,11 @@ def _figure(
     title: str,
     axis_label: str = "principal component",
 ) -> Figure:
-    first, second = (p[:_PCA_PAIRS] for p in points)
+    first, second = (p[:_DRAWN_PAIRS] for p in points)
     return figures.matched_pairs(
         first,
         second,
-        colors[0][:_PCA_PAIRS],
+        colors[0][:_DRAWN_PAIRS],
         colors[1],
         names=names,
         title=title,
@@ -109,7 +113,7 @@ def _figure(
     )
 
 
-def _neighbour_graph(
+def _umap_figures(
     zx: Float64,
     zy: Float64,
     mapped: Float64,
@@ -125,27 +129,27 @@ def _neighbour_graph(
     try:
         before, after = _embed(wide_x, wide_y, seed), _embed(mapped, zy, seed)
     except ImportError:
-        return html.missing("UMAP pictures need umap-learn: pip install umap-learn.")
+        return html.missing("UMAP figures need umap-learn: pip install umap-learn.")
     captions = (
         "UMAP of all items of both spaces together, before the map"
         + ("." if zx.shape == zy.shape else " (the narrower space filled up with zeros)."),
         "The same after the map. UMAP keeps neighbours and distorts distances: read who is beside "
         "whom, not how far.",
     )
-    pictures = []
+    drawn = []
     for name, points, text in zip(("before", "after"), (before, after), captions):
         labels = names if name == "before" else (f"W · {names[0]}", names[1])
         figure = _figure(points, colors, labels, f"UMAP {name} the map", "UMAP")
         alt = f"UMAP of both spaces {name} the map"
-        pictures.append(album.add(f"umap_{name}", figure, alt=alt, caption=text))
-    return html.figure_grid(*pictures)
+        drawn.append(album.add(f"umap_{name}", figure, alt=alt, caption=text))
+    return html.figure_grid(*drawn)
 
 
 def _embed(a: Float64, b: Float64, seed: int) -> tuple[Float64, Float64]:
-    """UMAP of the rows of both together: two arrays [N, 2]."""
+    """Embeds the rows of a and b together by UMAP: two arrays [N, 2]."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of numba, and of one thread for a fixed seed
-        import umap
+        warnings.simplefilter("ignore")  # from numba, and that a fixed seed needs one thread
+        import umap  # late: optional, and slow to import
 
         model = umap.UMAP(n_neighbors=_NEIGHBORS, random_state=seed, n_jobs=1, init="pca")
         points = model.fit_transform(np.concatenate([a, b]).astype(np.float32))

@@ -1,4 +1,4 @@
-"""The report of three or more spaces: which maps to which, and whether one hub serves them all."""
+"""The page of compared spaces: direct maps of every pair, and the hub."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from socialjepa_jax.report.alignment.figures import matrix_figure
 from socialjepa_jax.report.alignment.page import WORDS
 
 
-def write_spaces_report(
-    path: Path, found: Comparison, spaces: Spaces, probes: np.ndarray | None = None
-) -> Path:
-    """Writes the page and its pictures.
+def write_spaces_page(
+    path: Path, comparison: Comparison, spaces: Spaces, probes: np.ndarray | None
+) -> None:
+    """Writes the page and its figures.
 
     Args:
       path: of the HTML file.
-      found: what was found.
-      spaces: what was compared.
-      probes: of `probe_matrix`, None without labels.
+      comparison: results.
+      spaces: the compared spaces.
+      probes: of `space_probes`; None without labels.
     """
     album, names = Album(path), list(spaces.names)
-    pictures = [
+    drawn = [
         album.add(key, matrix_figure(values, names, names, title=title), alt=title, caption=text)
         for key, values, title, text in (
-            ("r2", found.r2, "R², direct maps", "From the row's space to the column's."),
-            ("hub", found.hub_r2, "R², through the hub", "The same by rotations alone."),
-            ("cka", found.cka, "CKA, debiased", "Without any map. 1: alike, 0: unrelated."),
+            ("r2", comparison.r2, "R², direct maps", "From the row's space to the column's."),
+            ("hub", comparison.hub_r2, "R², through the hub", "The same by rotations alone."),
+            ("cka", comparison.cka, "CKA, debiased", "Without any map. 1: alike, 0: unrelated."),
         )
     ]
     if probes is not None:
@@ -40,37 +40,36 @@ def write_spaces_report(
             "reverse regression and used on the column's; on the diagonal, its own."
         )
         figure = matrix_figure(probes, names, names, title="Labels")
-        pictures.append(album.add("labels", figure, alt="Accuracy of probes", caption=text))
+        drawn.append(album.add("labels", figure, alt="Accuracy of probes", caption=text))
     sections = {
-        "pairs": ("Every pair", html.join(html.figure_grid(*pictures), _table(found, names))),
-        "hub": ("The hub", _hub(found, spaces)),
+        "pairs": ("Every pair", html.join(html.figure_grid(*drawn), _table(comparison, names))),
+        "hub": ("The hub", _hub(comparison, spaces)),
         "words": ("Words", html.definitions({k: WORDS[k] for k in ("R²", "CKA", "Interval")})),
     }
     widths = ", ".join(f"{n} ({z.shape[1]} features)" for n, z in zip(names, spaces.latents))
     subtitle = (
-        f"{widths}. {len(spaces.items):,} items in all of them, {len(found.test):,} held out."
+        f"{widths}. {len(spaces.items):,} items in all of them, {len(comparison.test):,} held out."
     )
-    page = html.page(f"{len(names)} spaces", subtitle, _verdict(found, names), sections)
+    page = html.page(f"{len(names)} spaces", subtitle, _verdict(comparison, names), sections)
     path.write_text(page, encoding="utf-8")
-    return path
 
 
-def _verdict(found: Comparison, names: list[str]) -> html.Html:
+def _verdict(comparison: Comparison, names: list[str]) -> html.Html:
     apart = ~np.eye(len(names), dtype=bool)
-    above = (found.low > np.maximum(found.null, 0.0)) & apart
+    above = (comparison.low > np.maximum(comparison.null, 0.0)) & apart
     count, total = int(above.sum()), int(apart.sum())
-    best = np.unravel_index(np.argmax(np.where(apart, found.r2, -np.inf)), found.r2.shape)
-    worst = np.unravel_index(np.argmin(np.where(apart, found.r2, np.inf)), found.r2.shape)
+    best = np.unravel_index(np.argmax(np.where(apart, comparison.r2, -np.inf)), comparison.r2.shape)
+    worst = np.unravel_index(np.argmin(np.where(apart, comparison.r2, np.inf)), comparison.r2.shape)
     sentence = (
         f"{count} of {total} directions are linearly related beyond chance. Best: "
-        f"{names[best[0]]} → {names[best[1]]}, R² {tables.format_number(found.r2[best], 2)}; "
+        f"{names[best[0]]} → {names[best[1]]}, R² {tables.format_number(comparison.r2[best], 2)}; "
         f"worst: {names[worst[0]]} → {names[worst[1]]}, R² "
-        f"{tables.format_number(found.r2[worst], 2)}."
+        f"{tables.format_number(comparison.r2[worst], 2)}."
     )
     lede = html.paragraph(sentence, class_="lede")
     if not count:
         return lede
-    loss = float(np.mean((found.r2 - found.hub_r2)[above]))
+    loss = float(np.mean((comparison.r2 - comparison.hub_r2)[above]))
     hub = (
         f"Through one hub, with {len(names)} maps instead of {total}, their R² is "
         f"{tables.format_number(abs(loss), 2)} {'lower' if loss >= 0 else 'higher'} on average."
@@ -78,7 +77,7 @@ def _verdict(found: Comparison, names: list[str]) -> html.Html:
     return html.join(lede, html.paragraph(hub))
 
 
-def _table(found: Comparison, names: list[str]) -> html.Html:
+def _table(comparison: Comparison, names: list[str]) -> html.Html:
     columns = (
         tables.Column("r2", "R²", best="max"),
         tables.Column("null", "shuffled, at most"),
@@ -87,11 +86,11 @@ def _table(found: Comparison, names: list[str]) -> html.Html:
         tables.Column("kappa", "condition number", digits=1),
     )
     rows = []
-    for (i, j), metrics in found.metrics.items():
+    for (i, j), metrics in comparison.metrics.items():
         cells: dict[str, tables.Cell] = {
-            "r2": tables.Interval(found.r2[i, j], found.low[i, j], found.high[i, j]),
-            "null": float(found.null[i, j]),
-            "hub": float(found.hub_r2[i, j]),
+            "r2": tables.Interval(comparison.r2[i, j], comparison.low[i, j], comparison.high[i, j]),
+            "null": float(comparison.null[i, j]),
+            "hub": float(comparison.hub_r2[i, j]),
             "dsc": metrics["dsc"],
             "kappa": metrics["kappa_effective"],
         }
@@ -100,12 +99,12 @@ def _table(found: Comparison, names: list[str]) -> html.Html:
     return tables.to_html(tables.Table(columns, rows, caption=caption))
 
 
-def _hub(found: Comparison, spaces: Spaces) -> html.Html:
+def _hub(comparison: Comparison, spaces: Spaces) -> html.Html:
     files = ", ".join(f"hub_{i + 1}.npz ({name})" for i, name in enumerate(spaces.names))
     return html.paragraph(
-        f"Each space, brought to unit norm, is rotated onto a common mean shape (generalised "
-        f"Procrustes). This leaves {found.hub.objective:.1%} of the variance unexplained on the "
-        f"fitted items (0 %: the same shape). To go from one space to another, apply the forward "
-        f"map of the first and the backward map of the second: {files}. A map of every pair is in "
-        "map_1_2.npz and so on."
+        "Each space, brought to unit norm, is rotated onto a common mean shape (generalised "
+        f"Procrustes). This leaves {comparison.hub.objective:.1%} of the variance unexplained on "
+        "the fitted items (0 %: the same shape). To go from one space to another, apply the "
+        f"forward map of the first and the backward map of the second: {files}. A map of every "
+        "pair is in map_1_2.npz and so on."
     )

@@ -1,4 +1,4 @@
-"""What the nulls and intervals of a study say, in sentences for someone who needs the answer."""
+"""The verdict of a study in sentences, from its nulls and intervals."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.report import html, tables
 
-_THROUGH = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
+_MAPS = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
 
 def is_related(study: Study) -> bool:
-    """Whether the interval of R2 lies above zero and above all that shuffled pairs reach."""
+    """True if the interval of R2 lies above zero and above every R2 of shuffled pairs."""
     low = study.intervals["forward"]["r2"].low
     return low > max(0.0, float(study.null.samples["r2"].max()))
 
 
 def verdict(study: Study, names: tuple[str, str]) -> html.Html:
-    """The findings, the most important first."""
+    """Returns the findings as paragraphs, the most important first."""
     sentences = [_search(study, names)]
     if is_related(study):
         sentences += [_distances(study), *_warnings(study)]
@@ -52,30 +52,30 @@ def _relation(study: Study, names: tuple[str, str]) -> str:
 
 
 def _search(study: Study, names: tuple[str, str]) -> str:
-    found, count = study.searches["x -> y, forward"], len(study.test_rows)
+    scores, count = study.searches["x -> y, forward"].scores, study.num_test
     ten = min(10, count)
     return (
         f"Search: an item of {names[0]}, mapped, finds itself first among {count:,} items of "
-        f"{names[1]} in {_percent(found.scores['recall@1'])} of cases and among the first {ten} "
-        f"in {_percent(found.scores['recall@10'])} (by chance {_percent(1 / count)} and "
+        f"{names[1]} in {_percent(scores['recall@1'])} of cases and among the first {ten} "
+        f"in {_percent(scores['recall@10'])} (by chance {_percent(1 / count)} and "
         f"{_percent(ten / count)})."
     )
 
 
 def _distances(study: Study) -> str:
-    plain = study.metrics["none"]["dsc"]
-    parts = [_through(study, back, meaning) for back, meaning in _THROUGH.items()]
+    no_map = study.metrics["none"]["dsc"]
+    parts = [_distances_through(study, back, words) for back, words in _MAPS.items()]
     return (
-        f"Distances: without any map the two spaces agree at DSC {rounded(plain)} (1: the same "
+        f"Distances: without any map the two spaces agree at DSC {rounded(no_map)} (1: the same "
         f"order of distances). {'; '.join(parts)}."
     )
 
 
-def _through(study: Study, back: str, meaning: str) -> str:
-    """DSC through the map, and whether that differs from no map beyond chance."""
+def _distances_through(study: Study, back: str, words: str) -> str:
+    """States the DSC through the map, and if it differs from no map beyond chance."""
     difference = study.differences[back]["dsc"]
-    value = f"{meaning}: {rounded(study.metrics[back]['dsc'])}"
-    small = max(abs(difference.low), abs(difference.high)) < 0.005  # two digits are shown
+    value = f"{words}: {rounded(study.metrics[back]['dsc'])}"
+    small = max(abs(difference.low), abs(difference.high)) < 0.005  # not visible in two digits
     if small or difference.low <= 0 <= difference.high:
         return f"{value}, no clear difference"
     kind = "better" if difference.low > 0 else "worse"
@@ -88,9 +88,9 @@ def _absolute(difference: Interval) -> Interval:
 
 
 def _warnings(study: Study) -> list[str]:
-    found, linear_map = [], study.linear_map
+    warnings, linear_map = [], study.linear_map
     if linear_map.kappa_effective > 1e3 or linear_map.used_pinv:
-        found.append(
+        warnings.append(
             f"Inverse: W is badly conditioned (condition number "
             f"{tables.format_number(linear_map.kappa, 0)}, {linear_map.rank} of "
             f"{len(linear_map.singular_values)} directions kept), so W⁻¹ magnifies noise: go back "
@@ -98,25 +98,25 @@ def _warnings(study: Study) -> list[str]:
         )
     robust = study.references["without the worst tenth of the pairs (robust)"]
     if robust.difference.low > 0:
-        found.append(
+        warnings.append(
             f"Pairs: leaving out the worst tenth of the pairs raises R² by "
             f"{rounded(robust.difference.low)} or more: some pairs may be wrong."
         )
     stitch = study.references["this map + a small MLP"]
     if stitch.difference.low > 0.01:
-        found.append(f"Not all is linear: a small MLP on top raises R² to {rounded(stitch.r2)}.")
+        warnings.append(f"Not all is linear: a small MLP on top raises R² to {rounded(stitch.r2)}.")
     far = float(np.mean(study.novelty_scores >= 0.99))
     if far > 0.05:
-        found.append(
+        warnings.append(
             f"Unfamiliar items: {far:.0%} of the held-out items of x lie farther out than 99 % of "
             "those the map was fitted on (1 % is expected)."
         )
-    return found
+    return warnings
 
 
 def rounded(value: float) -> str:
-    """Two digits, for sentences."""
-    return tables.format_number(round(value, 2) + 0.0, 2)  # no minus before a zero
+    """Formats a number with two digits, for sentences."""
+    return tables.format_number(round(value, 2) + 0.0, 2)  # + 0.0: not -0
 
 
 def _range(interval: Interval) -> str:

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist, pdist
 
-from socialjepa_jax.alignment import neighbourhoods
 from socialjepa_jax.alignment.distances import (
     candidates,
     compare,
@@ -66,7 +65,7 @@ def test_eight_devices_give_what_one_gives():
 @pytest.mark.parametrize("bins", [0, 512])
 @pytest.mark.parametrize("lattice", [False, True])
 def test_accelerators_find_what_cpus_find(bins, lattice):
-    """`rows` (whole rows, top_k, scatter) against `tiles` (half the tiles, limits)."""
+    """Whole rows, top_k and scatter against half of the blocks and bounds."""
     x, y = spaces(300)
     if lattice:  # many ties
         x, y = np.round(x[:, :2]), np.round(y[:, :2])
@@ -86,7 +85,7 @@ def test_accelerators_find_what_cpus_find(bins, lattice):
 
 
 def test_spaces_without_neighbours_are_left_to_the_pass_that_needs_no_candidates(monkeypatch):
-    monkeypatch.setattr(candidates, "_ROOM", 1000)
+    monkeypatch.setattr(candidates, "MIN_CAPACITY", 1000)
     x, _ = spaces(400)
     constant = np.ones((400, 2))
     with pytest.raises(candidates.TooManyTies), jax.enable_x64(True):
@@ -173,12 +172,3 @@ def test_constant_and_tiny_spaces():
     assert compare.compare(x, x, (1, 9, 10)).overlap == {1: 1.0, 9: 1.0}
     with pytest.raises(InputError, match="at least 3 samples"):
         compare.dsc(x[:2], x[:2])
-
-
-def test_neighbour_lists_match_brute_force():
-    x, _ = spaces(300)
-    d = cdist(x, x)
-    np.fill_diagonal(d, np.inf)
-    np.testing.assert_array_equal(
-        neighbourhoods.nearest_neighbors(x, 4), np.argsort(d, axis=1)[:, :4]
-    )

@@ -1,5 +1,3 @@
-"""The pieces of the alignment tool that are not mathematics: pairing, novelty, exports."""
-
 import numpy as np
 import onnx
 import pytest
@@ -7,53 +5,8 @@ from onnx import reference
 from safetensors.numpy import load_file
 
 from socialjepa_jax.alignment import fit
-from socialjepa_jax.alignment.study import export, pairing
+from socialjepa_jax.alignment.study import export
 from socialjepa_jax.alignment.study.novelty import fit_novelty
-from socialjepa_jax.errors import InputError
-
-
-def test_ids_pair_rows_in_the_order_of_x():
-    ids = [np.array([7, 3, 9, 5]), np.array(["5", "9", "1", "7"]), np.array([9, 5, 7, 8])]
-    rows = pairing.match_ids(ids, ["a", "b", "c"])
-    np.testing.assert_array_equal(rows, [[0, 2, 3], [3, 1, 0], [2, 0, 1]])
-
-
-@pytest.mark.parametrize(
-    ("ids_x", "ids_y", "message"),
-    [
-        ([1, 1, 2], [1, 2, 3], "a.npy: 1 occurs 2 times .first in row 0., ids must be unique"),
-        ([1, 2], [3, 2, 2], "b.npy: 2 occurs 2 times .first in row 1."),
-        ([1, 2], [3, 4], "a.npy .2. and b.npy .2. have no id in common"),
-    ],
-)
-def test_ids_that_cannot_pair_are_named(ids_x, ids_y, message):
-    with pytest.raises(InputError, match=message):
-        pairing.match_ids([np.array(ids_x), np.array(ids_y)], ["a.npy", "b.npy"])
-
-
-def test_whole_groups_are_held_out():
-    groups = np.random.default_rng(0).integers(0, 50, 1000)
-    test = pairing.hold_out(groups, 0.2, seed=1)
-    assert not set(groups[test]) & set(groups[~test])
-    assert 0.2 <= test.mean() < 0.25
-    assert (pairing.hold_out(groups, 0.2, seed=1) == test).all()
-    assert (pairing.hold_out(groups, 0.2, seed=2) != test).any()
-    assert 0 < pairing.hold_out(np.arange(3), 0.999, seed=0).sum() < 3
-    for bad in (0.0, 1.0):
-        with pytest.raises(InputError, match="test_fraction"):
-            pairing.hold_out(groups, bad, seed=0)
-    with pytest.raises(InputError, match="cannot be split"):
-        pairing.hold_out(np.zeros(5), 0.2, seed=0)
-
-
-def test_far_queries_are_novel_in_every_direction():
-    rng = np.random.default_rng(2)
-    z = rng.normal(size=(2000, 5)) * [10, 5, 1, 1, 0.1]
-    novelty = fit_novelty(z[:1000])
-    scores = novelty.score(z[1000:])
-    np.testing.assert_allclose(np.quantile(scores, [0.25, 0.5, 0.9]), [0.25, 0.5, 0.9], atol=0.05)
-    far = np.diag([10, 5, 1, 1]) @ np.eye(4, 5) * 8
-    assert (novelty.score(far) > 0.99).all()
 
 
 def small_map():

@@ -1,0 +1,179 @@
+"""Files of the alignment tool for other programs: alignment.json, items.csv and the maps."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.permutation import Null
+from socialjepa_jax.alignment.study import export
+from socialjepa_jax.alignment.study.inputs import Spaces
+from socialjepa_jax.alignment.study.intervals import Bounds, squared_errors
+from socialjepa_jax.alignment.study.settings import Settings
+from socialjepa_jax.alignment.study.spaces import Comparison
+from socialjepa_jax.alignment.study.study import Study
+from socialjepa_jax.records import RowName, write_json
+
+Probes = Mapping[str, Mapping[str, float]]  # probe -> kind of classifier -> accuracy
+
+
+def write_pair(folder: Path, study: Study, spaces: Spaces, probes: Probes) -> None:
+    """Writes the map of a study in every format, alignment.json and items.csv."""
+    linear_map = study.linear_map
+    linear_map.save(folder / "map.npz")
+    study.novelty.save(folder / "novelty.npz")
+    export.to_safetensors(linear_map, folder / "map.safetensors")
+    export.to_onnx(linear_map, folder / "map.onnx")
+    (folder / "apply_map.py").write_text(export.NUMPY_SNIPPET, encoding="utf-8")
+    write_json(folder / "alignment.json", _pair_json(study, spaces.names, probes))
+    _write_pair_items(folder / "items.csv", study, spaces)
+
+
+def write_spaces(
+    folder: Path, comparison: Comparison, spaces: Spaces, settings: Settings, probes: Float64 | None
+) -> None:
+    """Writes alignment.json, items.csv, and the maps of every pair and of every space to the hub.
+
+    Args:
+      folder: to write to.
+      comparison: results.
+      spaces: the compared spaces.
+      settings: of the comparison.
+      probes: accuracies [K, K], or None without labels.
+    """
+    for (i, j), linear_map in comparison.maps.items():
+        linear_map.save(folder / f"map_{i + 1}_{j + 1}.npz")
+    for i, linear_map in enumerate(comparison.hub.maps):
+        linear_map.save(folder / f"hub_{i + 1}.npz")
+    document = _spaces_json(comparison, spaces.names, settings, probes)
+    write_json(folder / "alignment.json", document)
+    _write_spaces_items(folder / "items.csv", comparison, spaces)
+
+
+def _pair_json(study: Study, names: Sequence[str], probes: Probes) -> dict[str, Any]:
+    common = {"x": names[0], "y": names[1], "split": "state", "seed": study.settings.seed}
+    common["method"] = study.linear_map.method
+    rows = [
+        {
+            **common,
+            "row": RowName.GIVEN,
+            "back": back,
+            "metrics": metrics,
+            "intervals": _bounds(study.intervals[back]),
+            "differences_to_none": _bounds(study.differences[back]),
+        }
+        for back, metrics in study.metrics.items()
+    ]
+    for back in study.metrics:
+        mean = {key: float(np.nanmean(study.null.samples[key])) for key in ("mse", "r2")}
+        mean |= {key: entry["mean"] for key, entry in _null_json(study.null, f"{back}/").items()}
+        rows.append({**common, "row": RowName.MISMATCHED, "back": back, "metrics": mean})
+    return {
+        "schema": 1,
+        "rows": rows,
+        "settings": {**asdict(study.settings), "ridge": study.linear_map.ridge},
+        "null": _null_json(study.null),
+        "null_rows": study.num_resampled,
+        "similarity": study.similarity,
+        "effective_rank": study.ranks,
+        "references": {name: asdict(entry) for name, entry in study.references.items()},
+        "relative": {"anchors": study.relative[0], **study.relative[1]},
+        "retrieval": {
+            name: {**search.scores, "intervals": _bounds(search.intervals)}
+            for name, search in study.searches.items()
+        },
+        "probes": probes,
+        "pair_budget": study.budget,
+        "pair_noise": study.noise,
+        "group_r2": study.group_r2,
+        "noise_ceiling": study.ceiling,
+    }
+
+
+def _bounds(intervals: Bounds) -> dict[str, list[float]]:
+    return {key: [bound.low, bound.high] for key, bound in intervals.items()}
+
+
+def _null_json(null: Null, prefix: str = "") -> dict[str, dict[str, float]]:
+    """Summarises every metric whose name starts with the prefix, under the rest of its name."""
+    return {
+        key.removeprefix(prefix): {
+            "observed": null.observed[key],
+            "mean": float(np.nanmean(values)),
+            "low": float(np.nanmin(values)),
+            "high": float(np.nanmax(values)),
+        }
+        for key, values in null.samples.items()
+        if key.startswith(prefix)
+    }
+
+
+def _spaces_json(
+    comparison: Comparison, names: Sequence[str], settings: Settings, probes: Float64 | None
+) -> dict[str, Any]:
+    rows = [
+        {
+            "x": names[i],
+            "y": names[j],
+            "row": RowName.GIVEN,
+            "split": "state",
+            "method": comparison.maps[i, j].method,
+            "back": "forward",
+            "seed": settings.seed,
+            "metrics": metrics,
+            "intervals": {"r2": [comparison.low[i, j], comparison.high[i, j]]},
+            "null_r2_max": comparison.null[i, j],
+            "hub_r2": comparison.hub_r2[i, j],
+        }
+        for (i, j), metrics in comparison.metrics.items()
+    ]
+    return {
+        "schema": 1,
+        "rows": rows,
+        "names": names,
+        "cka_debiased": comparison.cka,
+        "hub_objective": comparison.hub.objective,
+        "probes": probes,
+    }
+
+
+def _write_pair_items(path: Path, study: Study, spaces: Spaces) -> None:
+    """Writes one line per measured row, in descending order of error."""
+    ranks = {f"rank: {name}": search.ranks for name, search in study.searches.items()}
+    lines = []
+    for i in np.argsort(-study.row_errors, kind="stable"):
+        row = study.split.test[i]
+        error, novelty = f"{study.row_errors[i]:.6g}", f"{study.novelty_scores[i]:.4f}"
+        found = (f"{values[i]:g}" for values in ranks.values())
+        lines.append([spaces.items[row], row, error, novelty, *found])
+    _write_csv(path, ["item", "row", "squared_error", "novelty", *ranks], lines)
+
+
+def _write_spaces_items(path: Path, comparison: Comparison, spaces: Spaces) -> None:
+    """Writes one line per measured row, with its error under every map."""
+    rows, names = comparison.test, spaces.names
+    errors = {
+        f"squared_error: {names[i]} -> {names[j]}": squared_errors(
+            linear_map, (spaces.latents[i][rows], spaces.latents[j][rows])
+        )
+        / len(linear_map.y_mean)
+        for (i, j), linear_map in comparison.maps.items()
+    }
+    lines = (
+        [spaces.items[row], row, *(f"{error[k]:.6g}" for error in errors.values())]
+        for k, row in enumerate(rows)
+    )
+    _write_csv(path, ["item", "row", *errors], lines)
+
+
+def _write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(lines)

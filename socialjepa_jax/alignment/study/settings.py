@@ -1,0 +1,139 @@
+"""Settings of a study, and the rows that it fits and measures.
+
+Metrics use all held-out rows up to `TEST_ROWS`. Nulls, intervals and curves, computed hundreds of
+times, use at most `RESAMPLED_ROWS` of them and `TRAIN_ROWS` training pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from socialjepa_jax.alignment.fitting import METHODS, fit
+from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.errors import InputError, check_non_negative, check_one_of, check_positive
+
+MIN_PAIRS = 20
+MIN_TEST = 4
+TRAIN_ROWS = 20_000
+TEST_ROWS = 20_000
+RESAMPLED_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a study.
+
+    Attributes:
+      method, ridge, standardize, rank, trim, scale: as for `fit`.
+      test_fraction: share of the rows that is held out, by whole groups.
+      seed: of the split, the null and the intervals.
+      permutations: number of fits on shuffled pairs.
+      resamples: number of bootstrap draws.
+    """
+
+    method: str = "ridge"
+    ridge: float | str = "auto"
+    standardize: str = "full"
+    rank: int | None = None
+    trim: float = 0.1
+    scale: bool = False
+    test_fraction: float = 0.2
+    seed: int = 0
+    permutations: int = 20
+    resamples: int = 200
+
+    def __post_init__(self) -> None:
+        check_one_of(METHODS, method=self.method)
+        check_positive(permutations=self.permutations, resamples=self.resamples)
+        check_non_negative(seed=self.seed)
+
+    def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
+        """Fits the map that the settings describe."""
+        ridge = 1e-3 if self.method == "procrustes" else self.ridge  # which has no ridge to choose
+        return fit(x, y, ridge=ridge, groups=groups, **self._fixed())
+
+    def refit(self, linear_map: LinearMap) -> dict[str, Any]:
+        """Returns options of `fit` that repeat a fit with the ridge chosen for `linear_map`."""
+        return {**self._fixed(), "ridge": linear_map.ridge}
+
+    def _fixed(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "standardize": self.standardize,
+            "rank": self.rank,
+            "trim": self.trim,
+            "scale": self.scale,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of the parts of a study, int64.
+
+    Attributes:
+      train: all training rows.
+      train_sample: training rows of what is fitted many times.
+      test: measured rows.
+      resampled: measured rows of nulls, intervals and curves.
+      num_held_out: number of held-out rows, more than `test` has only beyond `TEST_ROWS`.
+    """
+
+    train: np.ndarray
+    train_sample: np.ndarray
+    test: np.ndarray
+    resampled: np.ndarray
+    num_held_out: int
+
+    @staticmethod
+    def draw(groups: np.ndarray, settings: Settings) -> Split:
+        """Holds out whole groups and samples the rows of every part."""
+        seed = settings.seed
+        held_N = hold_out(groups, settings.test_fraction, seed)
+        train, held = np.flatnonzero(~held_N), np.flatnonzero(held_N)
+        test = sample_rows(held, TEST_ROWS, seed)
+        resampled = sample_rows(test, RESAMPLED_ROWS, seed)
+        return Split(train, sample_rows(train, TRAIN_ROWS, seed), test, resampled, len(held))
+
+
+def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+    """Marks whole groups, in random order, until `fraction` of all rows is held out: bool [N].
+
+    Raises:
+      InputError: if the fraction or the number of groups leaves a part empty.
+    """
+    if not 0 < fraction < 1:
+        raise InputError(f"test_fraction={fraction} must lie between 0 and 1")
+    _, group_N, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    filled = int(np.searchsorted(np.cumsum(sizes[order]), fraction * len(groups))) + 1
+    taken = min(filled, len(sizes) - 1)
+    if not taken:
+        raise InputError(f"{len(sizes)} group(s) cannot be split into train and test")
+    return np.isin(group_N, order[:taken])
+
+
+def sample_rows(rows: np.ndarray, limit: int, seed: int) -> np.ndarray:
+    """Returns at most `limit` of the rows, drawn at random and in their original order."""
+    if len(rows) <= limit:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, limit, replace=False))
+
+
+def check_pairs(count: int) -> None:
+    """Raises `InputError` if there are too few pairs for a fit and a test."""
+    if count < MIN_PAIRS:
+        raise InputError(f"{count} pairs are too few, at least {MIN_PAIRS} are needed")
+
+
+def check_test(name: str, z: np.ndarray) -> None:
+    """Raises `InputError` unless the held-out rows of a space are enough and not constant."""
+    if len(z) < MIN_TEST:
+        raise InputError(
+            f"{len(z)} rows are held out, at least {MIN_TEST} are needed: raise test_fraction or "
+            "give more pairs"
+        )
+    if not np.ptp(z.astype(np.float64), axis=0).any():
+        raise InputError(f"{name}: the {len(z)} held-out rows are all alike")
