@@ -1,4 +1,8 @@
-"""SIGReg: sketched isotropic Gaussian regularisation, as pure functions (arXiv:2511.08544)."""
+"""SIGReg, sketched isotropic Gaussian regularisation (LeJEPA, arXiv:2511.08544), as pure functions.
+
+The modules `sigreg.univariate` and `sigreg.multivariate` hold the other tests of normality that the
+paper compares. They are part of the public API; import them by name.
+"""
 
 from socialjepa_jax.sigreg.directions import sample_directions, sobol_points, step_directions
 from socialjepa_jax.sigreg.epps_pulley import epps_pulley

@@ -15,17 +15,17 @@ _BITS = 30  # of SciPy's generator
 def sample_directions(
     key: jax.Array, dim: int, num_slices: int, *, sampler: str = "gaussian"
 ) -> jax.Array:
-    """Random directions, each uniform on the sphere.
+    """Draws random directions, each uniform on the sphere (LeJEPA, appendix D).
 
-    Every shard and every view must use the same directions, so `key` must not depend on them.
+    All shards and views must use the same directions, so `key` must not depend on either.
 
     Args:
         key: random key.
         dim: embedding features D.
         num_slices: directions M.
         sampler: "gaussian": independent normalised Gaussian columns; "sobol": a randomly shifted
-            Sobol sequence mapped to Gaussians, which covers the sphere more evenly where D is
-            small against M (at most 2,048 features).
+            Sobol sequence mapped to Gaussians, which covers the sphere more evenly if D is small
+            against M (at most 21,201 features).
 
     Returns:
         f32[D, M] with unit columns, never NaN.
@@ -46,7 +46,7 @@ def step_directions(
     sampler: str = "gaussian",
     resample: bool = True,
 ) -> jax.Array:
-    """Directions of one training step, a function of (key, step) alone.
+    """Draws the directions of one training step, a function of (key, step) alone.
 
     Args:
         key: the run's key; not folded with anything that differs between shards.
@@ -54,8 +54,8 @@ def step_directions(
         dim: embedding features D.
         num_slices: directions M.
         sampler: see `sample_directions`.
-        resample: draw new ones at every step, so that all directions are met in time (LeJEPA,
-            figure 7); False keeps those of step 0.
+        resample: draw new directions at every step, so that training covers the sphere (LeJEPA,
+            figure 7); False keeps the directions of step 0.
 
     Returns:
         f32[D, M] with unit columns.
@@ -65,9 +65,9 @@ def step_directions(
 
 
 def sobol_points(key: jax.Array, dim: int, num_points: int) -> jax.Array:
-    """The first points of SciPy's Sobol sequence under a random digital shift.
+    """Returns the first points of SciPy's Sobol sequence under a random digital shift.
 
-    Each coordinate alone puts one of the first 2^m points in each of 2^m equal intervals.
+    In every coordinate, each of 2^m equal intervals holds one of the first 2^m points.
 
     Returns:
         f32[num_points, dim] inside (0, 1), each point uniform.
@@ -90,7 +90,7 @@ def _sobol_integers(dim: int, num_points: int) -> np.ndarray:
 
 
 def _unit_columns(columns_DM: jax.Array) -> jax.Array:
-    """Columns of norm one; a column of zeros becomes the first axis."""
+    """Scales columns to norm one; a column of zeros becomes the first axis."""
     norm_1M = jnp.linalg.norm(columns_DM, axis=0, keepdims=True)
     first_axis_D1 = jnp.zeros((columns_DM.shape[0], 1)).at[0].set(1.0)
     is_zero_1M = norm_1M == 0.0

@@ -1,4 +1,4 @@
-"""The Epps-Pulley statistic: how far a sample's characteristic function is from N(0, 1)'s.
+"""The Epps-Pulley statistic: distance of a sample's characteristic function from that of N(0, 1).
 
 LeJEPA (arXiv:2511.08544), section 4.2.3 and algorithm 1. For samples u_1 ... u_N of one slice,
 
@@ -6,11 +6,11 @@ LeJEPA (arXiv:2511.08544), section 4.2.3 and algorithm 1. For samples u_1 ... u_
 
 with knots t_k, target phi_k = exp(-t_k^2 / 2) and weights W_k from `quadrature.Quadrature`.
 
-`reference` is this formula; `epps_pulley` is the same number, an order of magnitude faster. It
-evaluates one sine and cosine per sample instead of 2K, stores nothing larger than its input, and
-differentiates in closed form: dT/du_n is a trigonometric polynomial in t_1 u_n.
+`reference` is this formula. `epps_pulley` computes the same number an order of magnitude faster. It
+evaluates one sine and one cosine per sample instead of 2K, stores nothing larger than its input and
+differentiates in closed form, since dT/du_n is a trigonometric polynomial in t_1 u_n.
 
-Shapes: N samples, M slices, K positive knots (the one at t = 0 contributes nothing).
+Shape key: N samples, M slices, K positive knots (the knot at t = 0 contributes nothing).
 """
 
 import math
@@ -18,9 +18,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.sigreg import samples
 from socialjepa_jax.sigreg.quadrature import Quadrature
 from socialjepa_jax.sigreg.trigonometry import trigonometric_polynomial, trigonometric_sums
 
@@ -33,12 +33,14 @@ def reference(
     axis_name: str | None = None,
     debiased: bool = False,
 ) -> jax.Array:
-    """`epps_pulley` by its definition, slice by slice; in float64 if `u` is.
+    """Computes `epps_pulley` by its definition, slice by slice, in float64 if `u` has that type.
 
-    Stores N x M x K numbers and is differentiable to any order: the form to read and to test with.
+    It stores N x M x K numbers and is differentiable to any order: the form to read and to test
+    against.
     """
     quadrature = Quadrature(t_max, num_knots)
-    u = u.astype(jnp.promote_types(u.dtype, jnp.float32))
+    u = samples.as_float(u)
+    num_samples = samples.count(u, axis_name)
     knots_K, target_K, weights_K = (
         jnp.asarray(v, u.dtype) for v in (quadrature.knots, quadrature.target, quadrature.weights)
     )
@@ -46,13 +48,11 @@ def reference(
     def one_slice(u_N: jax.Array) -> jax.Array:
         angle_NK = u_N[:, None] * knots_K[None]
         cosine_K, sine_K = jnp.mean(jnp.cos(angle_NK), axis=0), jnp.mean(jnp.sin(angle_NK), axis=0)
-        num_samples = u_N.shape[0]
         if axis_name is not None:
             cosine_K, sine_K = jax.lax.pmean((cosine_K, sine_K), axis_name)
-            num_samples *= jax.lax.psum(1, axis_name)
         distance_K = (cosine_K - target_K) ** 2 + sine_K**2
         if debiased:
-            distance_K -= (1.0 - cosine_K**2 - sine_K**2) / (_count_pairs(num_samples))
+            distance_K -= (1.0 - cosine_K**2 - sine_K**2) / _count_partners(num_samples)
         return num_samples * jnp.sum(weights_K * distance_K)
 
     slices = jnp.moveaxis(u, -2, -1)
@@ -68,7 +68,7 @@ def epps_pulley(
     axis_name: str | None = None,
     debiased: bool = False,
 ) -> jax.Array:
-    """Epps-Pulley statistic of every slice against N(0, 1), times the global sample size.
+    """Returns the Epps-Pulley statistic of every slice against N(0, 1), times the global N.
 
     Args:
         u: [..., N, M] projected samples of any float dtype; computed in float32.
@@ -92,14 +92,18 @@ def epps_pulley(
     return _statistic(u.astype(jnp.float32), quadrature, axis_name, debiased)
 
 
-def _count_pairs(num_samples: int) -> int:
+def _count_partners(num_samples: int) -> int:
+    """Returns the number of other samples that a sample forms pairs with."""
     if num_samples < 2:
         raise InputError(f"a debiased statistic of {num_samples} sample is undefined")
     return num_samples - 1
 
 
 def _num_blocks(shape: tuple[int, ...]) -> int:
-    """How many blocks of rows to go through: the powers of one should stay in a CPU's cache."""
+    """Returns the number of blocks that the samples [..., N, M] are summed in.
+
+    On a CPU the powers z^k of one block should stay in the cache.
+    """
     budget = 2**15 if jax.default_backend() == "cpu" else 2**22
     return min(math.ceil(math.prod(shape) / budget), math.ceil(shape[-2] / 8))
 
@@ -113,36 +117,31 @@ def _deviations(
 ) -> tuple[jax.Array, jax.Array, int]:
     """Empirical minus target characteristic function [..., K, M] (real, imaginary), global N.
 
-    The target is taken off block by block, so that the running sums stay small and their rounding
-    does not grow with N.
+    The target is subtracted block by block, so that the running sums stay small and their rounding
+    error does not grow with N.
     """
-    num_samples, blocks = u_NM.shape[-2], _num_blocks(u_NM.shape)
-    target_K1 = _column(quadrature.target[1:], u_NM.ndim)
+    blocks = _num_blocks(u_NM.shape)
+    target_K1 = samples.column(quadrature.target[1:], u_NM)
 
-    def block_sums(start: int | jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
-        block_NM = jax.lax.dynamic_slice_in_dim(u_NM, start, rows, axis=-2)
+    def block_sums(start: int | jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+        block_NM = jax.lax.dynamic_slice_in_dim(u_NM, start, size, axis=-2)
         real_KM, imag_KM = trigonometric_sums(
             _half_angle(block_NM, quadrature), quadrature.num_knots - 1
         )
-        return real_KM - rows * target_K1, imag_KM
+        return real_KM - size * target_K1, imag_KM
 
-    rows = num_samples // blocks
-    first = num_samples - rows * (blocks - 1)  # the first block takes the rows left over
+    size = u_NM.shape[-2] // blocks
+    first = u_NM.shape[-2] - size * (blocks - 1)  # the first block takes the remainder
     sums = jax.lax.fori_loop(
         0,
         blocks - 1,
-        lambda i, sums: jax.tree.map(jnp.add, sums, block_sums(first + i * rows, rows)),
+        lambda i, sums: jax.tree.map(jnp.add, sums, block_sums(first + i * size, size)),
         block_sums(0, first),
     )
     if axis_name is not None:
         sums = jax.lax.psum(sums, axis_name)
-        num_samples *= jax.lax.psum(1, axis_name)
+    num_samples = samples.count(u_NM, axis_name)
     return sums[0] / num_samples, sums[1] / num_samples, num_samples
-
-
-def _column(values_K: np.ndarray, ndim: int) -> jax.Array:
-    """f32[..., K, 1] with `ndim` axes, to be combined with arrays [..., K, M]."""
-    return jnp.asarray(values_K, jnp.float32).reshape((1,) * (ndim - 2) + (-1, 1))
 
 
 def _value_and_coefficients(
@@ -150,15 +149,15 @@ def _value_and_coefficients(
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The statistic [..., M] and the trigonometric polynomial that is its derivative."""
     real_KM, imag_KM, num_samples = _deviations(u_NM, quadrature, axis_name)
-    weights_K1 = _column(quadrature.weights[1:], real_KM.ndim)
+    weights_K1 = samples.column(quadrature.weights[1:], real_KM)
     distance_KM = real_KM**2 + imag_KM**2
     if debiased:
-        pairs = _count_pairs(num_samples)
-        cosine_KM = real_KM + _column(quadrature.target[1:], real_KM.ndim)
-        distance_KM -= (1.0 - cosine_KM**2 - imag_KM**2) / pairs
-        real_KM, imag_KM = real_KM + cosine_KM / pairs, imag_KM + imag_KM / pairs
+        partners = _count_partners(num_samples)
+        cosine_KM = real_KM + samples.column(quadrature.target[1:], real_KM)
+        distance_KM -= (1.0 - cosine_KM**2 - imag_KM**2) / partners
+        real_KM, imag_KM = real_KM + cosine_KM / partners, imag_KM + imag_KM / partners
     value_M = num_samples * jnp.sum(weights_K1 * distance_KM, axis=-2)
-    scale_K1 = _column((2.0 * quadrature.weights * quadrature.knots)[1:], real_KM.ndim)
+    scale_K1 = samples.column((2.0 * quadrature.weights * quadrature.knots)[1:], real_KM)
     return value_M, (scale_K1 * imag_KM, -scale_K1 * real_KM)
 
 

@@ -1,37 +1,36 @@
 """Multivariate tests of N(0, I) that need no projections (LeJEPA, arXiv:2511.08544, appendix F).
 
-All take samples z [N, D] and return one number, in float32 (float64 where `z` is); map over leading
-axes with `jax.vmap`. Their cost is quadratic in N, which is why LeJEPA projects instead. With
-`axis_name` the samples of all shards are gathered first. Weights are normalised: an integral over
-frequencies t with weight exp(-gamma |t|^2) is an average over t ~ N(0, I / (2 gamma)) here, which
-drops the constant factor (pi / gamma)^(D/2) of the papers.
+Public API: reference implementations for comparisons with SIGReg, which no objective here uses.
+
+Each test takes samples z [N, D] and returns one number, in float32 (in float64 if `z` has that
+type); map over leading axes with `jax.vmap`. The cost is quadratic in N, which is why LeJEPA
+projects instead. With `axis_name` the samples of all shards are gathered first. Weights are
+normalised: an integral over frequencies t with weight exp(-gamma |t|^2) is an average over
+t ~ N(0, I / (2 gamma)) here, which drops the constant factor (pi / gamma)^(D/2) of the papers.
 
 Tests built on exp(t . z) overflow float32 quickly for small `gamma` or large samples.
+
+Shape key: N samples, D features.
 """
 
 import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.errors import InputError, check_one_of, check_positive
+from socialjepa_jax.sigreg import samples
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
 def _gathered(z: jax.Array, axis_name: str | None) -> jax.Array:
-    """The samples of all shards: [N, D]."""
+    """Returns the samples of all shards: [N, D]."""
     if z.ndim != 2:
         raise InputError(f"z.shape={z.shape} must be [N, D]")
-    z = z.astype(jnp.promote_types(z.dtype, jnp.float32))
-    return z if axis_name is None else jax.lax.all_gather(z, axis_name, tiled=True)
-
-
-def _replicated(value: jax.Array, axis_name: str | None) -> jax.Array:
-    """Tells the compiler that all shards hold the same value; makes its gradient that of one."""
-    return value if axis_name is None else jax.lax.pmean(value, axis_name)
+    return samples.gather(z, axis_name)
 
 
 def _inner(x: jax.Array, y: jax.Array) -> jax.Array:
-    """All inner products: [N, D], [M, D] -> [N, M]."""
+    """Inner products of all pairs: [N, D], [M, D] -> [N, M]."""
     return jnp.matmul(x, y.T, precision=_HIGHEST)
 
 
@@ -47,7 +46,7 @@ def _pair_sums(z: jax.Array, sign: float) -> jax.Array:
 
 
 def _standardized(z: jax.Array) -> jax.Array:
-    """Mean zero and (biased) covariance I, by the Cholesky factor: N > D samples are needed."""
+    """Whitens z to mean zero and (biased) covariance I by the Cholesky factor; needs N > D."""
     centered = z - jnp.mean(z, axis=0, keepdims=True)
     covariance = jnp.matmul(centered.T, centered, precision=_HIGHEST) / len(z)
     factor = jnp.linalg.cholesky(covariance)
@@ -62,7 +61,7 @@ def bhep(z: jax.Array, *, beta: float = 0.1, axis_name: str | None = None) -> ja
     """
     check_positive(beta=beta)
     z = _gathered(z, axis_name)
-    return _replicated(_bhep(z, beta), axis_name)
+    return samples.replicated(_bhep(z, beta), axis_name)
 
 
 def _bhep(z: jax.Array, beta: float) -> jax.Array:
@@ -87,7 +86,7 @@ def henze_zirkler(
     z = _gathered(z, axis_name)
     num, dim = z.shape
     beta = ((2 * dim + 1) * num / 4) ** (1 / (dim + 4)) / 2**0.5
-    return _replicated(_bhep(_standardized(z) if standardize else z, beta), axis_name)
+    return samples.replicated(_bhep(_standardized(z) if standardize else z, beta), axis_name)
 
 
 def moment_generating(
@@ -95,8 +94,8 @@ def moment_generating(
 ) -> jax.Array:
     """N E_t (M(t) - exp(|t|^2/2))^2 with M the empirical moment generating function.
 
-    Henze and Jimenez-Gamero (arXiv:1711.07199); t ~ N(0, I / (2 beta)), beta > 1 (their limit
-    theory wants beta > 2).
+    Henze and Jimenez-Gamero (arXiv:1711.07199); t ~ N(0, I / (2 beta)), beta > 1 (the limit
+    theory needs beta > 2).
     """
     if not beta > 1.0:
         raise InputError(f"beta={beta} must be > 1")
@@ -105,7 +104,7 @@ def moment_generating(
     pairs = jnp.mean(jnp.exp(_pair_sums(z, 1.0) / (4.0 * beta)))
     single = jnp.mean(jnp.exp(_squares(z) / (4.0 * beta - 2.0)))
     cross = 2.0 * (beta / (beta - 0.5)) ** (dim / 2) * single
-    return _replicated(num * (pairs - cross + (beta / (beta - 1.0)) ** (dim / 2)), axis_name)
+    return samples.replicated(num * (pairs - cross + (beta / (beta - 1.0)) ** (dim / 2)), axis_name)
 
 
 def _cosine_exponential(a: jax.Array, b: jax.Array, gamma: float) -> jax.Array:
@@ -117,7 +116,7 @@ def _cosine_exponential(a: jax.Array, b: jax.Array, gamma: float) -> jax.Array:
 def comb(
     z: jax.Array, *, gamma: float = 10.0, form: str = "simple", axis_name: str | None = None
 ) -> jax.Array:
-    """COMB: real characteristic function R times moment generating function M, which is 1 here.
+    """COMB: real characteristic function R times moment generating function M, 1 for a Gaussian.
 
     Henze, Jimenez-Gamero and Meintanis (2019), eqs. (58)-(61).
 
@@ -125,7 +124,7 @@ def comb(
         z: [N, D] samples.
         gamma: weight exp(-gamma |t|^2). The published default 0.1 overflows in a few dimensions.
         form: "simple": sqrt(N) E_t (R M - 1), of either sign, quadratic in N;
-            "full": N E_t (R M - 1)^2, which takes N^4 steps and N^3 memory: tiny samples only.
+            "full": N E_t (R M - 1)^2 in N^4 operations and N^3 memory, for tiny samples only.
         axis_name: mesh axis over which samples are spread.
     """
     check_positive(gamma=gamma)
@@ -134,7 +133,7 @@ def comb(
     num, dim = z.shape
     product = _cosine_exponential(z, z, gamma)  # E_t R M
     if form == "simple":
-        return _replicated(num**0.5 * (product - 1.0), axis_name)
+        return samples.replicated(num**0.5 * (product - 1.0), axis_name)
     # R^2 = mean over pairs of [cos(t.(z_j + z_k)) + cos(t.(z_j - z_k))] / 2
     cosine_pairs = jnp.concatenate(
         [(z[:, None] + sign * z[None]).reshape(-1, dim) for sign in (1.0, -1.0)]
@@ -145,7 +144,7 @@ def comb(
         return _cosine_exponential(cosine_pairs, z_D[None] + z, gamma)
 
     square = jnp.mean(jax.lax.map(squared_product, z))  # E_t R^2 M^2
-    return _replicated(num * (square - 2.0 * product + 1.0), axis_name)
+    return samples.replicated(num * (square - 2.0 * product + 1.0), axis_name)
 
 
 def henze_visagie(z: jax.Array, *, gamma: float = 1.0, axis_name: str | None = None) -> jax.Array:
@@ -158,7 +157,7 @@ def henze_visagie(z: jax.Array, *, gamma: float = 1.0, axis_name: str | None = N
     num, dim = z.shape
     sums = _pair_sums(z, 1.0)
     slope = _inner(z, z) - sums / (2.0 * gamma) + dim / (2.0 * gamma) + sums / (4.0 * gamma**2)
-    return _replicated(num * jnp.mean(jnp.exp(sums / (4.0 * gamma)) * slope), axis_name)
+    return samples.replicated(num * jnp.mean(jnp.exp(sums / (4.0 * gamma)) * slope), axis_name)
 
 
 def mardia_skewness(
@@ -171,7 +170,7 @@ def mardia_skewness(
     """
     z = _gathered(z, axis_name)
     z = _standardized(z) if standardize else z
-    return _replicated(jnp.mean(_inner(z, z) ** 3), axis_name)
+    return samples.replicated(jnp.mean(_inner(z, z) ** 3), axis_name)
 
 
 def mardia_kurtosis(
@@ -180,4 +179,4 @@ def mardia_kurtosis(
     """Mean of |z_i|^4 after standardisation (Mardia, 1970): D (D + 2) for a Gaussian."""
     z = _gathered(z, axis_name)
     z = _standardized(z) if standardize else z
-    return _replicated(jnp.mean(_squares(z) ** 2), axis_name)
+    return samples.replicated(jnp.mean(_squares(z) ** 2), axis_name)

@@ -1,4 +1,4 @@
-"""The knots and weights with which the Epps-Pulley integral is evaluated."""
+"""Knots and weights of the quadrature rule for the Epps-Pulley integral."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,7 +51,7 @@ class Quadrature:
 
     @property
     def null_level(self) -> float:
-        """Expected statistic of samples from N(0, 1), whatever their number.
+        """Expected statistic of samples from N(0, 1), independent of their number.
 
         N E|ecf - target|^2 = 1 - target^2 at each knot: the 1/N bias of LeJEPA's theorem 6.
         """

@@ -23,11 +23,11 @@ def sigreg(
     statistic: Statistic = epps_pulley,
     axis_name: str | None = None,
 ) -> jax.Array:
-    """How far embeddings are from N(0, I), seen through random one-dimensional projections.
+    """Mean statistic of embeddings against N(0, I) over one-dimensional projections.
 
-    Leading axes of `z` (views, time steps) are scored one by one and averaged: the *per view*
-    convention of LeJEPA's algorithm 2. Merge them into the sample axis for the *flattened* one,
-    whose level differs, so that loss weights do not carry over between the two.
+    Definition 2 of LeJEPA. Leading axes of `z` (views, time steps) are scored one by one and
+    averaged: the *per view* convention of algorithm 2. Merge them into the sample axis for the
+    *flattened* convention. Its level differs, so loss weights do not carry over between the two.
 
     Args:
         z: [..., N, D] embeddings of any float dtype, cast to float32 before the projection.
@@ -40,7 +40,7 @@ def sigreg(
         number that is 1 on Gaussian embeddings.
 
     Raises:
-        InputError: where the shapes of `z` and `directions` do not fit.
+        InputError: if the shapes of `z` and `directions` do not match.
     """
     if z.ndim < 2 or directions.ndim != 2 or z.shape[-1] != directions.shape[0]:
         raise InputError(

@@ -2,10 +2,10 @@
 
 With z = exp(i theta), all 2K numbers cos(k theta), sin(k theta), k = 1 ... K, follow from one sine
 and cosine. For a `span` b and the pivot q = 2b + 1, the powers z^1 ... z^b and z^q are enough:
-z^(q+j) and z^(q-j) are made of the same four real products of z^q and z^j, so both the sums over
-samples and the polynomials in z need two multiply-adds a frequency, and K <= 3b + 1.
+z^(q+j) and z^(q-j) use the same four real products of z^q and z^j, so both the sums over samples
+and the polynomials in z need two multiply-adds per frequency, and K <= 3b + 1.
 
-Shapes: N samples, M slices, K frequencies. Leading axes pass through.
+Shape key: N samples, M slices, K frequencies. Leading axes pass through.
 """
 
 import jax
@@ -34,12 +34,12 @@ def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
 def phase(half_angle: jax.Array) -> Phase:
     """Cosine and sine of twice `half_angle` (float32), by polynomials: absolute error 2.6e-7.
 
-    Much faster than the library calls on CPUs. The half angle is reduced modulo pi, which leaves
-    the doubled angle alone, so that no quadrants have to be told apart. Infinite input gives NaN.
+    Much faster than the library calls on CPUs. Reducing the half angle modulo pi changes the
+    doubled angle by full turns only, so no quadrants are distinguished. Infinite input gives NaN.
     """
     turns = jnp.round(half_angle * (1.0 / np.pi))
     x = (half_angle - turns * _PI_HIGH) - turns * _PI_LOW
-    x = jnp.clip(x, -1.6, 1.6)  # beyond 2^16 turns the digits are gone; stay on the unit circle
+    x = jnp.clip(x, -1.6, 1.6)  # beyond 2^16 turns no digits are left; stay on the unit circle
     x2 = x * x
     sine = x + x * x2 * _polynomial(x2, _SIN)
     cosine = (1.0 - 0.5 * x2) + x2 * x2 * _polynomial(x2, _COS)

@@ -1,11 +1,14 @@
 """Every univariate test of N(0, 1) that LeJEPA (arXiv:2511.08544) compares with Epps-Pulley.
 
-All take samples u [..., N, M] and score each of the M slices: [..., M], in float32 (float64 where
-`u` is), differentiable almost everywhere, usable as `sigreg(..., statistic=...)`. With `axis_name`
-the N samples are spread over that mesh axis and the statistic is that of all of them: moment tests
-average over it, tests on order statistics gather the samples first. Small values mean Gaussian.
+Public API: any of them can be the `statistic` of `sigreg`. Each takes samples u [..., N, M] and
+returns a score for each of the M slices, [..., M], in float32 (in float64 if `u` has that type). A
+small score means Gaussian. The scores are differentiable almost everywhere. With `axis_name` the N
+samples are spread over that mesh axis and the score is that of the global sample: tests on moments
+average over the axis, tests on order statistics gather the samples first.
 
-Conventions follow the published code where it differs from the textbook; each docstring says so.
+Conventions follow the published code if it differs from the textbook; each docstring says so.
+
+Shape key: N samples, M slices.
 """
 
 import math
@@ -20,52 +23,26 @@ from jax.scipy.special import gammaln
 from jax.scipy.stats import norm
 
 from socialjepa_jax.errors import InputError, check_in_range, check_one_of
+from socialjepa_jax.sigreg import samples
 
-# Least variance to divide by: a collapsed slice scores high, and no power of it underflows to 0.
+# Smallest divisor for a variance: a collapsed slice scores high and no power underflows to 0.
 _TINY = 1e-8
 
 
-def _as_float(u: jax.Array) -> jax.Array:
-    return u.astype(jnp.promote_types(u.dtype, jnp.float32))
-
-
-def _mean(x: jax.Array, axis_name: str | None) -> jax.Array:
-    """Mean over the samples of all shards: [..., N, M] -> [..., M]."""
-    local = jnp.mean(x, axis=-2)
-    return local if axis_name is None else jax.lax.pmean(local, axis_name)
-
-
-def _count(u: jax.Array, axis_name: str | None) -> int:
-    return u.shape[-2] * (1 if axis_name is None else jax.lax.psum(1, axis_name))
-
-
 def _sorted(u: jax.Array, axis_name: str | None) -> jax.Array:
-    """The samples of all shards in increasing order: [..., N, M]."""
-    u = _as_float(u)
-    if axis_name is not None:
-        u = jax.lax.all_gather(u, axis_name, axis=u.ndim - 2, tiled=True)
-    return jnp.sort(u, axis=-2)
-
-
-def _replicated(value: jax.Array, axis_name: str | None) -> jax.Array:
-    """Tells the compiler that all shards hold the same value; makes its gradient that of one."""
-    return value if axis_name is None else jax.lax.pmean(value, axis_name)
-
-
-def _per_rank(values_N: np.ndarray | Sequence[float], like: jax.Array) -> jax.Array:
-    """[N, 1] constants for the N order statistics, with as many leading axes as `like`."""
-    return jnp.asarray(values_N, like.dtype).reshape((1,) * (like.ndim - 2) + (-1, 1))
+    """Order statistics of the samples of all shards: [..., N, M]."""
+    return jnp.sort(samples.gather(u, axis_name), axis=-2)
 
 
 def _centered_moments(
     u: jax.Array, axis_name: str | None, orders: Sequence[int]
 ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
     """Mean, unbiased variance, and E[(u - mean)^k] for each order."""
-    mean = _mean(u, axis_name)
+    mean = samples.mean(u, axis_name)
     gap = u - jnp.expand_dims(mean, -2)
-    count = _count(u, axis_name)
-    variance = jnp.maximum(_mean(gap**2, axis_name) * (count / max(count - 1, 1)), _TINY)
-    return mean, variance, [_mean(gap**k, axis_name) for k in orders]
+    count = samples.count(u, axis_name)
+    variance = jnp.maximum(samples.mean(gap**2, axis_name) * (count / max(count - 1, 1)), _TINY)
+    return mean, variance, [samples.mean(gap**k, axis_name) for k in orders]
 
 
 def jarque_bera(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
@@ -73,10 +50,10 @@ def jarque_bera(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
 
     Skewness and kurtosis divide by the unbiased standard deviation, as in the published code.
     """
-    u = _as_float(u)
+    u = samples.as_float(u)
     _, variance, (third, fourth) = _centered_moments(u, axis_name, (3, 4))
     skewness, kurtosis = third / variance**1.5, fourth / variance**2
-    return _count(u, axis_name) / 6.0 * (skewness**2 + (kurtosis - 3.0) ** 2 / 4.0)
+    return samples.count(u, axis_name) / 6.0 * (skewness**2 + (kurtosis - 3.0) ** 2 / 4.0)
 
 
 def vcreg(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
@@ -85,8 +62,8 @@ def vcreg(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
     Zero in all directions means zero mean and identity covariance, VICReg's optimum without its
     invariance term (appendix B.14).
     """
-    u = _as_float(u)
-    count = _count(u, axis_name)
+    u = samples.as_float(u)
+    count = samples.count(u, axis_name)
     mean, variance, _ = _centered_moments(u, axis_name, ())
     return count * mean**2 / variance + (count - 1) * (variance - 1.0) ** 2 / 2.0
 
@@ -102,11 +79,11 @@ def moments(u: jax.Array, *, k_max: int = 4, axis_name: str | None = None) -> ja
     Raw moments; finitely many never identify the distribution (theorem 3).
     """
     check_in_range(1, 64, k_max=k_max)
-    u = _as_float(u)
-    total = jnp.abs(_mean(u, axis_name))
+    u = samples.as_float(u)
+    total = jnp.abs(samples.mean(u, axis_name))
     for k in range(2, k_max + 1):
         target = 0.0 if k % 2 else math.prod(range(1, k, 2))
-        total += math.exp(-k) * jnp.abs(_mean(u**k, axis_name) - target)
+        total += math.exp(-k) * jnp.abs(samples.mean(u**k, axis_name) - target)
     return total
 
 
@@ -117,7 +94,9 @@ def cramer_von_mises(u: jax.Array, *, axis_name: str | None = None) -> jax.Array
     """
     u = _sorted(u, axis_name)
     ranks = (np.arange(u.shape[-2]) + 0.5) / u.shape[-2]
-    return _replicated(jnp.mean((_per_rank(ranks, u) - norm.cdf(u)) ** 2, axis=-2), axis_name)
+    return samples.replicated(
+        jnp.mean((samples.column(ranks, u) - norm.cdf(u)) ** 2, axis=-2), axis_name
+    )
 
 
 def watson(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
@@ -125,7 +104,7 @@ def watson(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
 
     The textbook statistic is U^2 = N times this + 1 / (12 N).
     """
-    bias = _mean(norm.cdf(_as_float(u)), axis_name) - 0.5
+    bias = samples.mean(norm.cdf(samples.as_float(u)), axis_name) - 0.5
     return cramer_von_mises(u, axis_name=axis_name) - bias**2
 
 
@@ -134,19 +113,19 @@ def anderson_darling(u: jax.Array, *, axis_name: str | None = None) -> jax.Array
     u = _sorted(u, axis_name)
     count = u.shape[-2]
     tails = norm.logcdf(u) + norm.logcdf(-jnp.flip(u, axis=-2))
-    weights = _per_rank((2.0 * np.arange(count) + 1.0) / count, u)
-    return _replicated(-count - jnp.sum(weights * tails, axis=-2), axis_name)
+    weights = samples.column((2.0 * np.arange(count) + 1.0) / count, u)
+    return samples.replicated(-count - jnp.sum(weights * tails, axis=-2), axis_name)
 
 
 def order_statistics_nll(u: jax.Array, *, axis_name: str | None = None) -> jax.Array:
     """Mean over i of -log density of the i-th of N Gaussian order statistics at u_(i)."""
     u = _sorted(u, axis_name)
     count = u.shape[-2]
-    rank = _per_rank(np.arange(1, count + 1), u)
+    rank = samples.column(np.arange(1, count + 1), u)
     log_count = gammaln(count + 1.0) - gammaln(rank) - gammaln(count - rank + 1.0)
     below, above = (rank - 1.0) * norm.logcdf(u), (count - rank) * norm.logcdf(-u)
     log_density = log_count + below + above + norm.logpdf(u)
-    return _replicated(-jnp.mean(log_density, axis=-2), axis_name)
+    return samples.replicated(-jnp.mean(log_density, axis=-2), axis_name)
 
 
 def shapiro_wilk(
@@ -162,7 +141,7 @@ def shapiro_wilk(
 
     Args:
         u: [..., N, M] samples.
-        positions: where the scores are read off the quantile function: "elfving"
+        positions: arguments of the quantile function that gives the scores: "elfving"
             (i - pi/8) / (N + 1/4), "blom" (i - 3/8) / (N + 1/4), "rahman" i / (N + 1).
         weights: "francia" takes the scores themselves (Shapiro-Francia), "rahman" multiplies them
             by the tridiagonal inverse covariance of Rahman and Govindarajulu, eq. (56).
@@ -171,9 +150,9 @@ def shapiro_wilk(
     check_one_of(("elfving", "blom", "rahman"), positions=positions)
     check_one_of(("francia", "rahman"), weights=weights)
     u = _sorted(u, axis_name)
-    scores = _per_rank(_scores(u.shape[-2], positions, weights), u)
+    scores = samples.column(_scores(u.shape[-2], positions, weights), u)
     norms = jnp.sqrt(jnp.maximum(jnp.sum(u**2, axis=-2), _TINY))
-    return _replicated(1.0 - jnp.abs(jnp.sum(scores * u, axis=-2)) / norms, axis_name)
+    return samples.replicated(1.0 - jnp.abs(jnp.sum(scores * u, axis=-2)) / norms, axis_name)
 
 
 @cache
@@ -196,13 +175,13 @@ def _scores(count: int, positions: str, weights: str) -> np.ndarray:
 def entropy(
     u: jax.Array, *, m: int = 1, form: str = "vasicek", axis_name: str | None = None
 ) -> jax.Array:
-    """How much smaller the entropy is than a Gaussian's of the same variance, by m-spacings.
+    """Deficit of the entropy, by m-spacings, from that of a Gaussian of the same variance.
 
     Args:
         u: [..., N, M] samples; gaps below 1e-5 count as 1e-5.
         m: order of the spacings, 2 m < N.
         form: "vasicek": sqrt(2 pi e) std / exp(H) with Vasicek's H (N terms, constant ends);
-            "padded": the published code's variant, where the ends contribute 4 m terms;
+            "padded": the published code's variant, in which the ends contribute 4 m terms;
             "right": log sqrt(2 pi e) + log std - H with the N - m one-sided spacings, over N.
         axis_name: mesh axis over which samples are spread.
     """
@@ -215,7 +194,9 @@ def entropy(
     if form == "right":
         log_gaps = jnp.log(jnp.maximum(u[..., m:, :] - u[..., :-m, :], 1e-5))
         spread = jnp.sum(log_gaps, axis=-2) / count + math.log(count / m)
-        return _replicated(0.5 * math.log(2 * math.pi * math.e) + jnp.log(std) - spread, axis_name)
+        return samples.replicated(
+            0.5 * math.log(2 * math.pi * math.e) + jnp.log(std) - spread, axis_name
+        )
     first, last = u[..., :1, :], u[..., -1:, :]
     ends = (m, 2 * m) if form == "vasicek" else (1, 2 * m + 1)
     gaps = [
@@ -225,4 +206,4 @@ def entropy(
     ]
     log_gaps = jnp.log(jnp.maximum(jnp.concatenate(gaps, axis=-2), 1e-5))
     spread = jnp.sum(log_gaps, axis=-2) / count + math.log(count / (2 * m))
-    return _replicated(math.sqrt(2 * math.pi * math.e) * std * jnp.exp(-spread), axis_name)
+    return samples.replicated(math.sqrt(2 * math.pi * math.e) * std * jnp.exp(-spread), axis_name)

@@ -39,7 +39,7 @@ def samples(num, dim, seed=0):
 
 
 def largest_summand(name, z):
-    """What a float32 sum has to be measured against."""
+    """Returns the scale of the rounding errors of a float32 sum."""
     if name.startswith(("BHEP", "HZ")):
         return 1.0
     gamma = float(name.split("_g")[1])

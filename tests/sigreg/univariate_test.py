@@ -52,7 +52,7 @@ def value_and_slope(u, statistic):
 
 
 def largest_summand(name, x_NM):
-    """What a float32 sum has to be measured against."""
+    """Returns the scale of the rounding errors of a float32 sum."""
     if name == "AndersonDarling" or name == "NLL":
         return len(x_NM)
     if name.startswith("Moments"):
@@ -201,7 +201,7 @@ def test_works_inside_sigreg_on_several_devices(name):
 
 @pytest.mark.parametrize("name", [*EVERY, "jarque_bera", "vcreg"])
 def test_tells_gaussian_embeddings_from_others_and_points_towards_them(name):
-    """Inside SIGReg: above all of 60 null draws on an alternative, and lower after a small step."""
+    """Inside SIGReg an alternative scores above 60 null draws, and lower after a small step."""
     test = getattr(univariate, name)
     directions = sample_directions(jax.random.key(0), 2, 16)
     rng = np.random.default_rng(0)
