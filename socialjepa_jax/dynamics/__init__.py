@@ -1,1 +1,19 @@
-"""Stationary processes of latents, in NumPy and JAX alone."""
+"""Stationary processes of latents, drawn on the device; they need NumPy, SciPy and JAX alone."""
+
+from socialjepa_jax.dynamics.langevin import Blend, GoalSeeking, Langevin
+from socialjepa_jax.dynamics.stationary import (
+    Copula,
+    OrnsteinUhlenbeck,
+    Process,
+    PublishedNoise,
+)
+
+__all__ = [
+    "Blend",
+    "Copula",
+    "GoalSeeking",
+    "Langevin",
+    "OrnsteinUhlenbeck",
+    "Process",
+    "PublishedNoise",
+]
