@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 
 import jax
 from absl import flags, logging
@@ -33,60 +32,61 @@ from experiments.reliability import (
 from experiments.reliability.fixture import Figures, Fixture
 from socialjepa_jax.errors import InputError, check_one_of
 
-
-def table(factor: int) -> dict[str, tuple[str, Callable[[Fixture], Figures]]]:
-    """Returns the checks: name -> (target, check); `factor` multiplies kills and flipped bits."""
-    return {
-        "kills": (
-            "bit-identical, half from a checkpoint",
-            partial(interruptions.kills, count=20 * factor),
-        ),
-        "mutations": ("every one noticed", states.mutations),
-        "signals": ("15 of 15 saved", interruptions.signals),
-        "bit_flips": ("0 of 150 silent", partial(checkpoints.bit_flips, count=150 * factor)),
-        "damaged_latest": ("10 of 10 use the one before", checkpoints.damaged_latest),
-        "refusals": ("8 of 8 before compiling", refusals.refusals),
-        "locked": ("refused, taken over after a kill", interruptions.locked),
-        "full_disk": ("exit 3, others intact", checkpoints.full_disk),
-        "skipped_batch": ("equal to the run without it", states.skipped_batch),
-        "stops_after_many": ("exit 3, nothing saved", states.stops_after_many),
-        "hostile_files": (">= 60, 0 executed, 0 accepted", hostile.hostile_files),
-        "processes": (
-            "equal to 1e-5, all end within 15 s, stop as one, the late named",
-            hosts.processes,
-        ),
-        "topologies": ("exact: 1 hash, else within 1e-5", topologies.topologies),
-        "blocking": ("< 50 ms at 64 MiB", checkpoints.blocking),
-        "same_batches": ("equal for any processes and workers", streams.same_batches),
-        "same_losses": ("stream as resident", streams.same_losses),
-        "broken_records": ("counted, listed, exit 3 above the limit", streams.broken_records),
-        "stream_resumes": ("equal at the end", streams.stream_resumes),
-        "stream_processes": (
-            "batches equal, end to 1e-5, stop as one, nothing left",
-            partial(stream_hosts.stream_groups, every=factor > 1),
-        ),
-        "stream_leftovers": ("0 processes, 0 segments", streams.stream_leftovers),
-        "leftovers": ("0 and 0", interruptions.leftovers),
-    }
+CHECKS: dict[Callable[..., Figures], str] = {
+    interruptions.kills: "bit-identical, half from a checkpoint",
+    states.mutations: "every one noticed",
+    interruptions.signals: "15 of 15 saved",
+    checkpoints.bit_flips: "0 of 150 silent",
+    checkpoints.damaged_latest: "10 of 10 use the one before",
+    refusals.refusals: "8 of 8 before compiling",
+    interruptions.locked: "refused, taken over after a kill",
+    checkpoints.full_disk: "exit 3, others intact",
+    states.skipped_batch: "equal to the run without it",
+    states.stops_after_many: "exit 3, nothing saved",
+    hostile.hostile_files: ">= 60, 0 executed, 0 accepted",
+    hosts.processes: "equal to 1e-5, all end within 15 s, stop as one, the late named",
+    topologies.topologies: "exact: 1 hash, else within 1e-5",
+    checkpoints.blocking: "< 50 ms at 64 MiB",
+    streams.same_batches: "equal for any processes and workers",
+    streams.same_losses: "stream as resident",
+    streams.broken_records: "counted, listed, exit 3 above the limit",
+    streams.stream_resumes: "equal at the end",
+    stream_hosts.stream_processes: "batches equal, end to 1e-5, stop as one, nothing left",
+    streams.stream_leftovers: "0 processes, 0 segments",
+    interruptions.leftovers: "0 and 0",
+}
+"""Every check and its target, in the order of the table, where its name is the function's."""
 
 
 def run(names: list[str], factor: int, folder: pathlib.Path) -> int:
-    """Runs the named checks (all if there are none), prints the table, returns how many failed."""
+    """Runs checks, prints the table and returns how many failed.
+
+    Args:
+        names: of the checks; all if there are none.
+        factor: multiplies kills and flipped bits; above 1, every layout is streamed.
+        folder: for the workdirs.
+
+    Raises:
+        InputError: a name is unknown.
+    """
     os.environ["SOCIALJEPA_RELIABILITY"] = str(folder)  # marks the processes for `leftovers`
-    fixture, failed, checks = Fixture(folder), 0, table(factor)
+    settings: dict[str, dict[str, int]] = {
+        "kills": {"count": 20 * factor},
+        "bit_flips": {"count": 150 * factor},
+        "stream_processes": {"every": factor > 1},
+    }
+    fixture, failed, checks = Fixture(folder), 0, {check.__name__: check for check in CHECKS}
     for name in names:
         check_one_of(tuple(checks), only=name)
     for name in names or checks:
-        target, check = checks[name]
         start = time.monotonic()
         try:
-            figures: Figures | str = check(fixture)
-            passed = figures.passed
+            figures = checks[name](fixture, **settings.get(name, {}))
         except Exception as error:  # a check that raises has failed
-            figures, passed = f"{type(error).__name__}: {error}", False
-        failed += not passed
-        seconds = time.monotonic() - start
-        word = "passed" if passed else "FAILED"
+            figures = Figures.of(**{type(error).__name__: (str(error), False)})
+        failed += not figures.passed
+        seconds, target = time.monotonic() - start, CHECKS[checks[name]]
+        word = "passed" if figures.passed else "FAILED"
         print(f"{word}  {name:16s}  {figures}  (target: {target}; {seconds:.0f} s)", flush=True)
     print(f"{len(names or checks) - failed} passed, {failed} failed")
     return failed

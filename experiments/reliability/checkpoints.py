@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from experiments.reliability import runs
-from experiments.reliability.fixture import STEPS, Figures, Fixture, cases, last_line
+from experiments.reliability.fixture import STEPS, Figures, Fixture, last_line
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.running.checkpoint import Checkpoints
 from socialjepa_jax.running.storage import digests
@@ -105,7 +105,7 @@ def damaged_latest(fixture: Fixture) -> Figures:
         found = restored_digests(checkpoints, fixture.abstract_state)
         if found != expected or not (checkpoints / f"{STEPS}.damaged").is_dir():
             wrong.append(f"{which}: {how}")
-    return cases(len(ways), wrong)
+    return Figures.of_cases(len(ways), wrong)
 
 
 def full_disk(fixture: Fixture) -> Figures:

@@ -33,6 +33,17 @@ class Figures:
         """Returns figures with these names, where an underscore stands for a space."""
         return cls({name.replace("_", " "): figure for name, figure in named.items()})
 
+    @classmethod
+    def of_cases(cls, total: int, wrong: Collection[str]) -> Self:
+        """Returns the figures of cases of which none may be wrong; `wrong` describes the wrong."""
+        return cls.of(cases=(total, total > 0), wrong=(list(wrong), not wrong))
+
+    @classmethod
+    def of_parts(cls, **parts: Self) -> Self:
+        """Returns the figures of several checks, each name after the name of its check."""
+        names = {part: part.replace("_", " ") for part in parts}
+        return cls({f"{names[p]}: {n}": f for p in parts for n, f in parts[p].named.items()})
+
     @property
     def passed(self) -> bool:
         """True if every figure is as it must be."""
@@ -46,22 +57,6 @@ class Figures:
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
             for name, (value, _) in self.named.items()
         )
-
-
-def cases(total: int, wrong: Collection[str]) -> Figures:
-    """Returns the figures of cases of which none may be wrong; `wrong` describes those that are."""
-    return Figures.of(cases=(total, total > 0), wrong=(list(wrong), not wrong))
-
-
-def together(**parts: Figures) -> Figures:
-    """Returns the figures of several checks, with the name of the check before each."""
-    return Figures(
-        {
-            f"{part.replace('_', ' ')}: {name}": figure
-            for part, figures in parts.items()
-            for name, figure in figures.named.items()
-        }
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +100,8 @@ class Fixture:
 
     @functools.cached_property
     def abstract_state(self) -> AgentState:
-        """Shapes and types of the run's state, to restore checkpoints into."""
-        trainer = loop.make_trainer(self.experiment)
-        return loop.abstract_state(trainer, loop.make_hparams(self.experiment))
+        """`abstract_state` of the run."""
+        return abstract_state(self.experiment)
 
     def copy(self, name: str) -> pathlib.Path:
         """Copies the uninterrupted run's workdir to `name` and returns the copy."""
@@ -116,6 +110,11 @@ class Fixture:
     def ends_equal(self, workdir: pathlib.Path) -> bool:
         """True if a run's last state is the uninterrupted run's, to the bit."""
         return runs.digests(workdir, STEPS) == self.digests
+
+
+def abstract_state(experiment: Experiment) -> AgentState:
+    """Shapes and types of a run's state, to restore checkpoints into."""
+    return loop.abstract_state(loop.make_trainer(experiment), loop.make_hparams(experiment))
 
 
 def stderr(workdir: pathlib.Path, process: int = 0) -> str:

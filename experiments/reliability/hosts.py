@@ -7,18 +7,19 @@ import pathlib
 import signal
 import socket
 import time
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
 from experiments.reliability import runs
-from experiments.reliability.fixture import Figures, Fixture, stderr, together, wait_for
+from experiments.reliability.fixture import Figures, Fixture, abstract_state, stderr, wait_for
 from experiments.reliability.runs import Fault, Layout
-from socialjepa_jax import loop, sharding
+from socialjepa_jax import sharding
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.running.checkpoint import Checkpoints
 
-Codes = list[int | None]  # exit codes of a run's processes
+Codes = Sequence[int | None]  # exit codes of a run's processes
 
 STEPS = 12
 LIMIT = 1e-5  # of differences between layouts, relative to a leaf's maximum
@@ -34,10 +35,8 @@ def experiment(fixture: Fixture) -> Experiment:
 
 def _last_state(experiment: Experiment, workdir: pathlib.Path) -> list[np.ndarray]:
     """Returns the arrays of the newest checkpoint, read in this process."""
-    trainer, hparams = loop.make_trainer(experiment), loop.make_hparams(experiment)
     with Checkpoints(workdir / "checkpoints", 3) as checkpoints:
-        state = checkpoints.restore(loop.abstract_state(trainer, hparams))
-    return jax.tree.leaves(sharding.fetch(state))
+        return jax.tree.leaves(sharding.fetch(checkpoints.restore(abstract_state(experiment))))
 
 
 def difference(experiment: Experiment, one: pathlib.Path, other: pathlib.Path) -> float:
@@ -166,7 +165,7 @@ def processes(fixture: Fixture) -> Figures:
     """Runs all checks of this file."""
     error = Fault(phase="step", after=5, raises=True)
     kill = Fault(phase="step", after=5, number=signal.SIGKILL)
-    return together(
+    return Figures.of_parts(
         two_by_two=equal(fixture),
         signal=stops_as_one(fixture),
         kill=ends_together(fixture, kill, "kill"),

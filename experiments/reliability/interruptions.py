@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from experiments.reliability import runs
-from experiments.reliability.fixture import STEPS, Figures, Fixture, cases, stderr, wait_for
+from experiments.reliability.fixture import STEPS, Figures, Fixture, stderr, wait_for
 from socialjepa_jax.running.signals import SIGNALS
 
 
@@ -78,7 +78,7 @@ def signals(fixture: Fixture, phases: tuple[str, ...] = runs.PHASES) -> Figures:
         code = fixture.children.finish(fixture.experiment, workdir)  # the last one goes on
         if code != 0 or not fixture.ends_equal(workdir):
             wrong.append(f"{phase}: another end")
-    return cases(len(phases) * len(SIGNALS), wrong)
+    return Figures.of_cases(len(phases) * len(SIGNALS), wrong)
 
 
 def _signalled(

@@ -6,7 +6,7 @@ import shutil
 from unittest import mock
 
 from experiments.reliability import runs
-from experiments.reliability.fixture import STEPS, Figures, Fixture, cases
+from experiments.reliability.fixture import STEPS, Figures, Fixture
 from socialjepa_jax import loop
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError
@@ -24,7 +24,7 @@ def refusals(fixture: Fixture) -> Figures:
     for workdir, _, _ in folders.values():
         if (workdir / "checkpoints" / str(STEPS)).exists() and not fixture.ends_equal(workdir):
             wrong.append(f"{workdir.name}: its checkpoint changed")
-    return cases(len(folders) + 1, wrong)
+    return Figures.of_cases(len(folders) + 1, wrong)
 
 
 def _bad_folders(fixture: Fixture) -> dict[str, tuple[pathlib.Path, Experiment, str]]:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from experiments.reliability import runs
-from experiments.reliability.fixture import Figures, Fixture, cases, last_line
+from experiments.reliability.fixture import Figures, Fixture, last_line
 from socialjepa_jax import agents, build, loop
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Monitors
@@ -89,18 +89,17 @@ def mutations(fixture: Fixture) -> Figures:
     """Alters each saved part in turn at step 8: the state of step 16 must differ."""
     stepper = _Stepper(fixture, bad_from=_last_training_row(fixture))
     half, hparams = stepper.advance(stepper.start(), 8), stepper.hparams
-    altered = {name: (change(half), {}) for name, change in STATE_CHANGES.items()}
-    altered |= {name: ({}, change(hparams)) for name, change in HPARAM_CHANGES.items()}
 
-    def end(fields: dict[str, Any], changes: dict[str, Any]) -> dict[str, str]:
-        state = dataclasses.replace(half, **fields)
+    def end(state: AgentState = half, **changes: Any) -> dict[str, str]:
         return storage.digests(stepper.advance(state, 8, {**hparams, **changes}))
 
-    expected = end({}, {})
-    unnoticed = [name for name, change in altered.items() if end(*change) == expected]
-    if end({}, {}) != expected:
+    ends = {n: end(dataclasses.replace(half, **f(half))) for n, f in STATE_CHANGES.items()}
+    ends |= {name: end(**change(hparams)) for name, change in HPARAM_CHANGES.items()}
+    expected = end()
+    unnoticed = [name for name, found in ends.items() if found == expected]
+    if end() != expected:
         unnoticed.append("nothing altered")
-    return cases(len(altered), unnoticed)
+    return Figures.of_cases(len(ends), unnoticed)
 
 
 def skipped_batch(fixture: Fixture) -> Figures:

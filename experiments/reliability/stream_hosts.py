@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.reliability import data, hosts, runs, streams
-from experiments.reliability.fixture import Figures, Fixture, together
+from experiments.reliability.fixture import Figures, Fixture
 from experiments.reliability.hosts import FOUR_BY_ONE, ONE_BY_FOUR, STEPS, TWO_BY_TWO
 from experiments.reliability.runs import Fault, Layout
 from socialjepa_jax.config import Experiment
@@ -144,10 +144,10 @@ def killed(fixture: Fixture) -> Figures:
     left = streams.workers_left(started, 8, before)
     rest = fixture.children.finish_group(run, workdir, ONE_BY_FOUR)
     end = hosts.agreement(run, workdir, rest, hosts.one_by_four(fixture))
-    return together(pair=ended, workers=left, one_by_four=end)
+    return Figures.of_parts(pair=ended, workers=left, one_by_four=end)
 
 
-def stream_groups(fixture: Fixture, every: bool = False) -> Figures:
+def stream_processes(fixture: Fixture, every: bool = False) -> Figures:
     """Runs all checks of this file, of `ALL` ways or of `FEW`."""
     streamed = ways(fixture, ALL if every else FEW)
-    return together(streamed=streamed, signal=signalled(fixture), kill=killed(fixture))
+    return Figures.of_parts(streamed=streamed, signal=signalled(fixture), kill=killed(fixture))

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.reliability import data, runs
 from experiments.reliability.data import STEPS
-from experiments.reliability.fixture import Figures, Fixture, cases, last_line, together
+from experiments.reliability.fixture import Figures, Fixture, last_line
 
 
 def same_batches(fixture: Fixture) -> Figures:
@@ -29,13 +29,13 @@ def same_batches(fixture: Fixture) -> Figures:
     ]
     if len(set(expected)) < len(expected):
         wrong.append("two calls have the same batch")
-    return cases(len(ways), wrong)
+    return Figures.of_cases(len(ways), wrong)
 
 
 def broken_records(fixture: Fixture) -> Figures:
     """Breaks 1, 5 and 60 percent of the files: a few are listed and replaced, many end the run."""
     counts = {1: 0, 5: 1, 115: 0}  # workers
-    return together(**{f"{n}_broken": _broken(fixture, n, counts[n]) for n in counts})
+    return Figures.of_parts(**{f"{n}_broken": _broken(fixture, n, counts[n]) for n in counts})
 
 
 def _broken(fixture: Fixture, count: int, workers: int) -> Figures:
@@ -119,7 +119,7 @@ ENDS = {"end": 0, "kill": -signal.SIGKILL, "signal": 75, "exception": 1}
 def stream_leftovers(fixture: Fixture) -> Figures:
     """Ends runs in every way of `ENDS` and counts what is left of them after 3 s."""
     folder = data.write_files(fixture.folder / "stream_leftovers")
-    return together(**{name: _ended(fixture, folder, name) for name in ENDS})
+    return Figures.of_parts(**{name: _ended(fixture, folder, name) for name in ENDS})
 
 
 def _ended(fixture: Fixture, folder: pathlib.Path, name: str) -> Figures:

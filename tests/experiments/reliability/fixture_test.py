@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.bench import reliability
-from experiments.reliability.fixture import Figures, cases, together
+from experiments.reliability.fixture import Figures
 from socialjepa_jax.errors import InputError
 
 GOOD = Figures.of(exit_codes=([75, 0], True), difference=(1.25e-7, True))
@@ -17,39 +17,45 @@ def test_every_figure_must_hold():
 
 
 def test_cases_pass_if_there_are_any_and_none_is_wrong():
-    assert cases(3, []).passed
-    assert not cases(3, ["the second"]).passed and not cases(0, []).passed
-    assert str(cases(3, ["the second"])) == "cases 3, wrong ['the second']"
+    assert Figures.of_cases(3, []).passed
+    assert not Figures.of_cases(3, ["the second"]).passed and not Figures.of_cases(0, []).passed
+    assert str(Figures.of_cases(3, ["the second"])) == "cases 3, wrong ['the second']"
 
 
 def test_one_part_that_fails_is_named_and_fails_all():
-    assert together(kill=GOOD, late=GOOD).passed
-    found = together(kill=GOOD, second_signal=BAD)
+    assert Figures.of_parts(kill=GOOD, late=GOOD).passed
+    found = Figures.of_parts(kill=GOOD, second_signal=BAD)
     assert not found.passed and found["second signal: exit codes"] == [75, 1]
 
 
-def _raises(fixture):
+def good(fixture):
+    return GOOD
+
+
+def bad(fixture):
+    return BAD
+
+
+def raises(fixture):
     raise OSError("no room")
 
 
 @pytest.fixture
-def table(monkeypatch):
-    checks = {"good": ("equal", lambda _: GOOD), "bad": ("equal", lambda _: BAD)}
-    checks["raises"] = ("equal", _raises)
-    monkeypatch.setattr(reliability, "table", lambda factor: checks)
+def checks(monkeypatch):
+    monkeypatch.setattr(reliability, "CHECKS", {good: "equal", bad: "equal", raises: "none"})
     monkeypatch.setenv("SOCIALJEPA_RELIABILITY", "")  # set by `run`
 
 
-def test_the_table_has_a_line_for_each_check(table, tmp_path, capsys):
+def test_the_table_has_a_line_for_each_check(checks, tmp_path, capsys):
     assert reliability.run([], 1, tmp_path) == 2
-    good, bad, raises, total = capsys.readouterr().out.splitlines()
-    assert good == f"passed  {'good':16s}  {GOOD}  (target: equal; 0 s)"
-    assert bad.startswith("FAILED  bad ") and "[75, 1]" in bad
-    assert raises.startswith("FAILED  raises ") and "OSError: no room" in raises
+    *lines, total = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"passed  {'good':16s}  {GOOD}  (target: equal; 0 s)"
+    assert lines[1].startswith("FAILED  bad ") and "[75, 1]" in lines[1]
+    assert lines[2].startswith("FAILED  raises ") and "OSError no room" in lines[2]
     assert total == "1 passed, 2 failed"
 
 
-def test_named_checks_alone_are_run(table, tmp_path, capsys):
+def test_named_checks_alone_are_run(checks, tmp_path, capsys):
     assert reliability.run(["good"], 1, tmp_path) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
     with pytest.raises(InputError, match="only='none' must be one of 'good'"):

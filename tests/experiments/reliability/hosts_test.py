@@ -48,7 +48,7 @@ def test_processes_stop_and_fail_together(fixture):
 
 @pytest.mark.nightly
 def test_processes_with_streamed_data_stop_and_fail_together(fixture):
-    found = stream_hosts.stream_groups(fixture)
+    found = stream_hosts.stream_processes(fixture)
     assert found["streamed: with equal batches"] == found["streamed: ways"] == 3
     assert found["streamed: difference of losses and end"] <= 1e-5
     assert found["signal: signalled"] == [[75, 75]] and found["signal: exit codes"] == [0, 0]
