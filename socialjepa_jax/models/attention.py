@@ -1,7 +1,7 @@
-"""Which code computes softmax(q k^T) v: plain matrix products, or a kernel that keeps the scores.
+"""Implementations of softmax(q k^T) v: matrix products, or a kernel that stores no scores.
 
-At 197 tokens the scores of a ViT-S are 40 % of an encoder's memory traffic, at 37 next to nothing,
-so the fastest choice depends on the number of tokens and the device.
+The scores of a ViT-S are 40 % of the encoder's memory traffic at 197 tokens and almost none at 37,
+so the fastest implementation depends on the number of tokens and on the device.
 
 Shape key: B batch, T tokens, H heads, K features per head.
 """
@@ -15,26 +15,23 @@ from socialjepa_jax.errors import InputError, check_one_of
 
 CHOICES = ("auto", "xla", "cudnn", "pallas")
 
-# What `experiments.gpu_suite` found fastest, forward and backward, in bfloat16 with 64 features per
-# head: device kind -> ((most tokens, choice), ...), tokens ascending. What is not here takes "xla".
+# Choices of "auto": device kind -> ((most tokens, choice), ...), tokens ascending. The table is
+# empty, since no GPU has been measured: "auto" always takes "xla". `experiments.gpu_suite` measures
+# a device's entry, the fastest choice forward and backward in bfloat16 at 64 features per head.
 FASTEST: dict[str, tuple[tuple[int, str], ...]] = {}
 
-_BLOCK = 64  # tokens that the Pallas kernel takes at once; sequences are padded to a multiple
+_BLOCK = 64  # tokens of a block of the Pallas kernel; sequences are padded to a multiple
 
 
 def check(choice: str, head_dim: int, dtype: str) -> None:
-    """Refuses what a kernel or the device at hand cannot do.
-
-    Raises:
-        InputError: with the reason.
-    """
+    """Raises `InputError` if a kernel or the present device does not support the choice."""
     check_one_of(CHOICES, attention=choice)
     if choice not in ("auto", "xla") and (needed := _lacks(head_dim, dtype)):
         raise InputError(f"attention={choice!r} needs {needed}")
 
 
 def _lacks(head_dim: int, dtype: str) -> str:
-    """What kernels need and do not get; empty where they have it all."""
+    """Returns the requirement of kernels that is not met, or an empty string."""
     backend = jax.default_backend()
     if backend != "gpu":
         return f"a GPU, here is a {backend}; use 'xla'"
@@ -46,13 +43,13 @@ def _lacks(head_dim: int, dtype: str) -> str:
 
 
 def choose(choice: str, tokens: int, head_dim: int, dtype: str) -> str:
-    """The code that a call takes: "xla", "cudnn" or "pallas".
+    """Returns the implementation of a call: "xla", "cudnn" or "pallas".
 
-    On several devices "auto" is "xla": a kernel's result has no type that says over which devices
-    it varies, and `shard_map` needs to know.
+    On several devices "auto" is "xla": `shard_map` needs the mesh axes over which a result varies,
+    and the type of a kernel's result does not state them.
 
     Raises:
-        InputError: an explicit choice cannot be met; while tracing, so before anything compiles.
+        InputError: if an explicit choice is not supported; at tracing time, before compilation.
     """
     check(choice, head_dim, dtype)
     if choice != "auto":
@@ -66,9 +63,9 @@ def choose(choice: str, tokens: int, head_dim: int, dtype: str) -> str:
 def kernel(
     choice: str, q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array, interpret: bool = False
 ) -> jax.Array:
-    """softmax(q k^T / sqrt(K)) v by the kernel called "cudnn" or "pallas": [B, T, H, K].
+    """Computes softmax(q k^T / sqrt(K)) v by the kernel "cudnn" or "pallas": [B, T, H, K].
 
-    `interpret` runs the Pallas kernel's program without a GPU, slowly.
+    `interpret` runs the Pallas kernel without a GPU, slowly.
     """
     if choice == "cudnn":
         return _cudnn(q_BTHK, k_BTHK, v_BTHK)
@@ -79,9 +76,9 @@ def _cudnn(q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array) -> jax.Array
     T = q_BTHK.shape[1]
     if T % 2 == 0:
         return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, implementation="cudnn")
-    # jax refuses the gradient for odd numbers of tokens (0.10 to 0.12 take every call for one with
-    # a bias), so one more is added that nobody sees.
-    # Under vmap jax 0.10 needs lengths that are mapped as the rest is, which no constant would be.
+    # JAX refuses the gradient for odd numbers of tokens (0.10 to 0.12 act as if every call had a
+    # bias), so a token is added that the lengths exclude.
+    # Under vmap JAX 0.10 needs lengths that are mapped like the other arguments; a constant is not.
     lengths_B = jnp.where(q_BTHK[:, 0, 0, 0] == 0, T, T).astype(jnp.int32)
     out = jax.nn.dot_product_attention(
         *(_pad_tokens(x, 1) for x in (q_BTHK, k_BTHK, v_BTHK)),
@@ -98,12 +95,12 @@ def _pad_tokens(x: jax.Array, padding: int) -> jax.Array:
 
 def _pallas(q_BTHK: jax.Array, k_BTHK: jax.Array, v_BTHK: jax.Array, interpret: bool) -> jax.Array:
     B, T, _, K = q_BTHK.shape
-    segments_BT = jnp.ones((B, T), jnp.int32)  # the padding sees itself alone
+    segments_BT = jnp.ones((B, T), jnp.int32)  # padding gets segment 0, so no token attends to it
     arguments = [_pad_tokens(x, -T % _BLOCK) for x in (q_BTHK, k_BTHK, v_BTHK, segments_BT)]
     with warnings.catch_warnings():
-        # Newer versions of jax point to a successor, which the older ones do not have.
+        # Newer versions of JAX name a successor that the older versions lack.
         warnings.simplefilter("ignore", DeprecationWarning)
-        from jax.experimental.pallas.ops.gpu import attention  # costs a second, and needs Triton
+        from jax.experimental.pallas.ops.gpu import attention  # takes a second and needs Triton
 
         sizes = attention.BlockSizes(_BLOCK, _BLOCK, 32, 32, 32, 32)
         out = attention.mha(*arguments, sm_scale=K**-0.5, block_sizes=sizes, interpret=interpret)

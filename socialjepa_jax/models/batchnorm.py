@@ -1,7 +1,9 @@
 """Batch normalisation over the global batch, without hidden state (Ioffe and Szegedy, 2015).
 
-The statistics are given or computed, and returned, so that the caller decides what to carry between
-steps and over which devices a batch extends.
+The statistics are given or computed, and returned. The caller decides which statistics to keep
+between steps and over which devices a batch extends.
+
+Shape key: B batch, C channels.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ Mean = Callable[[jax.Array], jax.Array]  # over the leading axis of the global b
 
 
 def local_mean(x: jax.Array) -> jax.Array:
-    """Mean over the leading axis where the batch is on one device; else `Reduce.mean`."""
+    """Returns the mean over the leading axis of a batch on one device; see `Reduce.mean`."""
     return x.mean(0)
 
 
@@ -28,14 +30,14 @@ class BatchNorm(nnx.Module):
         self.eps = eps
 
     def __call__(self, x: jax.Array, mean_C: jax.Array, var_C: jax.Array) -> jax.Array:
-        """[..., C] -> [..., C] with the given statistics."""
+        """Normalises with the given statistics: [..., C] -> [..., C]."""
         gain_C = self.scale[...] * jax.lax.rsqrt(var_C + self.eps)
         shape = (1,) * (x.ndim - 1) + (-1,)
         return x * gain_C.reshape(shape) + (self.bias[...] - mean_C * gain_C).reshape(shape)
 
 
 class Normalizer:
-    """Applies the batch normalisations of one forward pass and keeps what they normalised with.
+    """Applies the batch normalisations of one forward pass and records their statistics.
 
     Attributes:
         used: the statistics of every layer applied so far.
@@ -47,14 +49,14 @@ class Normalizer:
         self.used: Statistics = {}
 
     def __call__(self, name: str, layer: BatchNorm, x: jax.Array) -> jax.Array:
-        """[..., C] -> [..., C] in float32, with the given statistics or those of this batch."""
+        """Normalises with the given statistics or those of the batch: [..., C] -> f32[..., C]."""
         x = x.astype(jnp.float32)
         self.used[name] = moments(x, self.mean) if self.given is None else self.given[name]
         return layer(x, *self.used[name])
 
 
 def moments(x: jax.Array, mean: Mean) -> tuple[jax.Array, jax.Array]:
-    """Mean and biased variance of every channel over the global batch."""
+    """Returns mean and biased variance of each channel over the global batch."""
     space = tuple(range(1, x.ndim - 1))
     mean_C = mean(x.mean(space))
     centred = x - mean_C.reshape((1,) * (x.ndim - 1) + (-1,))

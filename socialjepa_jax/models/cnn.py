@@ -1,4 +1,8 @@
-"""The small convolutional encoder of the Reacher experiments (identifiability paper's code).
+"""The small convolutional encoder of the Reacher experiment.
+
+"When Does LeJEPA Learn a World Model?" trains it on 64x64 images of a two-joint arm, whose two
+angles are the true latents; the layers are those of its code, 757,922 parameters. Public API, for
+experiments with rendered worlds.
 
 Shape key: B batch, H height, W width, C channels, D features.
 """
@@ -10,7 +14,7 @@ from flax import nnx
 
 from socialjepa_jax.errors import check_divides, check_positive
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
-from socialjepa_jax.models.mlp import Linear
+from socialjepa_jax.models.mlp import Linear, uniform
 from socialjepa_jax.models.transformer import gelu
 
 
@@ -19,8 +23,8 @@ class CNNConfig:
     """Four convolutions of stride 2, average pooling, two linear layers; 757,922 parameters.
 
     Attributes:
-        image_size: height and width in pixels; a multiple of 16, since four strides halve it.
-        channels: of the image.
+        image_size: height and width in pixels; a multiple of 16, which four strides of 2 divide.
+        channels: channels of the image.
         widths: channels after each convolution.
         hidden: width of the hidden linear layer.
         outputs: features of the latent.
@@ -41,19 +45,14 @@ class CNNConfig:
 
 
 class Conv(nnx.Module):
-    """4x4 convolution of stride 2 and padding 1, uniform initial weights as in PyTorch."""
+    """4x4 convolution of stride 2 and padding 1, with PyTorch's initial weights."""
 
     def __init__(self, inputs: int, outputs: int, rngs: nnx.Rngs) -> None:
-        bound = (16 * inputs) ** -0.5
-        self.kernel = nnx.Param(
-            jax.random.uniform(rngs.params(), (4, 4, inputs, outputs), minval=-bound, maxval=bound)
-        )
-        self.bias = nnx.Param(
-            jax.random.uniform(rngs.params(), (outputs,), minval=-bound, maxval=bound)
-        )
+        self.kernel = uniform(rngs, (4, 4, inputs, outputs), 16 * inputs)
+        self.bias = uniform(rngs, (outputs,), 16 * inputs)
 
     def __call__(self, x_BHWC: jax.Array) -> jax.Array:
-        """[B, H, W, inputs] -> [B, H / 2, W / 2, outputs]."""
+        """Convolves: [B, H, W, inputs] -> [B, H / 2, W / 2, outputs]."""
         y_BHWC = jax.lax.conv_general_dilated(
             x_BHWC,
             self.kernel[...],
@@ -65,7 +64,7 @@ class Conv(nnx.Module):
 
 
 class CNN(nnx.Module):
-    """Conv-BN-GELU blocks, average pooling over what is left, Linear-BN-GELU, Linear."""
+    """Conv-BN-GELU blocks, average pooling over space, Linear-BN-GELU, Linear."""
 
     def __init__(self, config: CNNConfig, rngs: nnx.Rngs) -> None:
         self.num_blocks = len(config.widths)
@@ -87,8 +86,8 @@ class CNN(nnx.Module):
 
         Args:
             images_BHWC: f32[B, H, W, C].
-            statistics: means and (biased) variances to normalise with, as returned by an earlier
-                call or averaged over such; None: those of this batch.
+            statistics: means and (biased) variances to normalise with, from an earlier call or an
+                average of calls; None: those of this batch.
             mean: mean over the leading axis of the global batch (`Reduce.mean` on several devices).
 
         Returns:

@@ -1,4 +1,4 @@
-"""Image encoders by the `kind` that configurations name, behind one pair of functions.
+"""Image encoders by their `kind` in configurations, behind `init` and `apply`.
 
 Shape key: B batch, H height, W width, C channels, D features.
 """
@@ -26,12 +26,12 @@ def _network(config: EncoderConfig) -> Functional:
 
 
 def latent_kinds(config: EncoderConfig) -> tuple[str, ...]:
-    """What may be called the latent: "cls" where there is such a token, "mean" always."""
+    """Returns the outputs that can be the latent: "mean", and "cls" with a CLS token."""
     return ("cls", "mean") if getattr(config, "cls_token", False) else ("mean",)
 
 
 def init(config: EncoderConfig, key: jax.Array) -> Params:
-    """Returns fresh parameters; they do not depend on the image size."""
+    """Draws initial parameters; they do not depend on the image size."""
     return _network(config).init(key)
 
 
@@ -42,19 +42,19 @@ def apply(
     statistics: Statistics | None = None,
     mean: Mean = local_mean,
 ) -> tuple[dict[str, jax.Array], Statistics]:
-    """Encodes square images of any size that the patches divide.
+    """Encodes square images of any size that the patch size divides.
 
-    A ViT's positions count patches from the picture's upper left corner, whatever its size: a small
-    crop has the positions of a large one's corner.
+    The positions of a ViT count patches from the upper left corner of the image, so a small crop
+    has the positions of the corner of a large one.
 
     Args:
-        config: of the encoder.
-        params: its parameters.
+        config: configuration of the encoder.
+        params: parameters of the encoder.
         images_BHWC: f32[B, H, W, C].
-        statistics, mean: of batch normalisation, see `ResNet`; a ViT has none.
+        statistics, mean: arguments of batch normalisation, see `ResNet`; a ViT ignores them.
 
     Returns:
-        {"mean": f32[B, D]}, for a ViT with CLS token also "cls", and the statistics used.
+        {"mean": f32[B, D]}, with a CLS token also "cls", and the statistics used.
     """
     network = _network(dataclasses.replace(config, image_size=images_BHWC.shape[1]))
     if isinstance(config, ResNetConfig):
@@ -67,9 +67,9 @@ def apply(
 def apply_packed(
     config: ViTConfig, params: Params, images: tuple[jax.Array, ...]
 ) -> list[dict[str, jax.Array]]:
-    """The latents that `apply` returns, for images f32[B, H, W, C] of each size in one pass."""
-    found = _network(config).apply(params, images, method="packed")
-    return [_latents(config, out) for out in found]
+    """Returns the latents of `apply` for images f32[B, H, W, C] of each size, in one pass."""
+    outputs = _network(config).apply(params, images, method="packed")
+    return [_latents(config, out) for out in outputs]
 
 
 def _latents(config: EncoderConfig, out: dict[str, jax.Array]) -> dict[str, jax.Array]:

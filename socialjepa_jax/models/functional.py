@@ -1,7 +1,7 @@
-"""The one place that knows Flax NNX's split and merge: a module as two pure functions.
+"""Flax NNX modules as pairs of pure functions, by `nnx.split` and `nnx.merge`.
 
-Everywhere else parameters are plain nested dictionaries of arrays with string keys, which optax,
-Orbax, `vmap` and `shard_map` take as they are.
+Outside this file parameters are plain nested dictionaries of arrays with string keys, which optax,
+Orbax, `vmap` and `shard_map` accept directly.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ class Functional(NamedTuple):
 
     Attributes:
         init: typed PRNG key -> parameters, a nested dict of arrays.
-        apply: `(params, *args, method=None, **kwargs)` -> what the module (or the method of that
-            name) returns on these parameters.
+        apply: `(params, *args, method=None, **kwargs)` -> result of calling the module, or its
+            method of that name, with these parameters.
     """
 
     init: Callable[[jax.Array], Params]
@@ -27,9 +27,9 @@ class Functional(NamedTuple):
 
 
 def functional(make: Callable[[nnx.Rngs], nnx.Module]) -> Functional:
-    """Returns the pure functions of the module that `make` builds; nothing is allocated yet.
+    """Returns the pure functions of the module that `make` builds, without allocating parameters.
 
-    The module may hold `nnx.Param` variables only: whatever else changes is the objective's.
+    The module may hold `nnx.Param` variables only; other state belongs to the objective.
     """
     graph, abstract = nnx.split(nnx.eval_shape(lambda: make(nnx.Rngs(0))))
 

@@ -1,14 +1,13 @@
-"""Masks: which patches the encoder sees and which are to be predicted. Blocks for I-JEPA, random
-subsets for MAE.
+"""Masks of patches: blocks to predict for I-JEPA, random subsets to encode for MAE.
+
+All shapes are static, so that a training step compiles once and dropped patches cost nothing. The
+mask of a sample depends on (key, sample index) alone, not on its batch or device. The block sampler
+follows Assran et al. (2023) with three differences from the published code: positions reach the
+last row and column, the context is a random subset of the visible patches (not the first in raster
+order), and the search is bounded.
 
 Shape key: B batch, R candidate sets, M target blocks, N patches of the grid, K context slots,
 S slots of a target block.
-
-All shapes are static, so that a training step compiles once and masked patches can really be
-dropped. A sample's mask depends on (key, sample index) alone, whatever batch or device it is in.
-The block sampler follows Assran et al. (2023) with three differences from the code published with
-it: positions reach the last row and column, the context is a random subset of the visible patches
-(not the first ones in raster order), and there is no unbounded search.
 """
 
 import math
@@ -26,11 +25,11 @@ class Masks(NamedTuple):
     """Masks of a batch.
 
     Attributes:
-        context_BK: i32[B, K], distinct patches the context encoder may see, in random order.
-        context_valid_BK: bool[B, K], slots in use; None where all are, in every batch.
+        context_BK: i32[B, K], distinct patches of the context, in random order.
+        context_valid_BK: bool[B, K], True for slots in use; None: all are, in every batch.
         targets_BMS: i32[B, M, S], patches of each target block in raster order.
-        targets_valid_BMS: bool[B, M, S], slots in use; None where all are, in every batch.
-        count_BN: i32[B, N], how many target blocks cover each patch.
+        targets_valid_BMS: bool[B, M, S], True for slots in use; None: all are, in every batch.
+        count_BN: i32[B, N], number of target blocks that cover each patch.
     """
 
     context_BK: jax.Array
@@ -41,7 +40,7 @@ class Masks(NamedTuple):
 
     @property
     def ratio_B(self) -> jax.Array:
-        """f32[B], the mask ratio: share of the grid that the union of the target blocks covers."""
+        """Mask ratio f32[B]: share of the grid that the union of the target blocks covers."""
         return (self.count_BN > 0).mean(1, dtype=jnp.float32)
 
 
@@ -53,19 +52,19 @@ class MaskConfig:
     of its columns (7x7 on 14x14), and the context is `context_fraction` of all patches.
 
     Variable blocks (`variable=True`, the sampler of Assran et al.): one target size and one context
-    size per batch, drawn from the scales below; slots beyond the drawn size are marked not valid.
+    size per batch, drawn from the scales below; slots beyond the drawn size are not valid.
 
     A sample draws `candidates` sets of target blocks and takes the first that leaves enough visible
-    patches: all context slots filled (fixed), or at least `min_keep` patches (variable). One more
-    set, with all targets in the place of the first one's first block, stands at the end; that it is
-    enough is checked when the sampler is made, so a set is always found and the search is bounded.
-    More context means that sets which cover much are passed over, which lowers the mask ratio.
+    patches: all context slots filled (fixed), or at least `min_keep` patches (variable). The last
+    candidate is a fallback: all its targets equal the first block of the first set. The sampler
+    checks at construction that the fallback leaves enough patches, so the search is bounded. A
+    larger context rejects sets that cover much of the grid, which lowers the mask ratio.
 
     Attributes:
-        num_targets: target blocks M.
+        num_targets: number of target blocks M.
         context_fraction: context slots K over patches N, rounded down.
-        candidates: sets R drawn per sample.
-        variable: whether block sizes vary from batch to batch.
+        candidates: number of sets R drawn per sample.
+        variable: draw the block sizes anew for each batch.
         block_fraction: height and width of a fixed target block over those of the grid.
         target_scale: least and greatest area of a variable target block over the grid's.
         target_aspect: least and greatest height over width of a variable target block.
@@ -97,7 +96,11 @@ class MaskConfig:
 
 
 class BlockSampler:
-    """Draws the masks of `MaskConfig` on a grid of patches; refuses sizes that cannot work."""
+    """Draws the masks of `MaskConfig` on a grid of patches.
+
+    Raises:
+        InputError: at construction, if blocks of these sizes cannot leave enough visible patches.
+    """
 
     def __init__(self, config: MaskConfig, grid: tuple[int, int]) -> None:
         self.config = config
@@ -128,11 +131,11 @@ class BlockSampler:
             )
 
     def __call__(self, key: jax.Array, index_B: jax.Array) -> Masks:
-        """Masks for samples i32[B]; `key` must be the same for all of them."""
-        key_size, key_place = jax.random.split(key)
+        """Draws the masks of samples i32[B]; `key` must be the same for all of them."""
+        key_size, key_position = jax.random.split(key)
         target_size, context_size = self._sizes(key_size)
         sample = jax.vmap(self._sample, in_axes=(0, None, None))
-        keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key_place, index_B)
+        keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key_position, index_B)
         masks = sample(keys_B, target_size, context_size)
         if self.config.variable:
             return masks
@@ -149,14 +152,14 @@ class BlockSampler:
         return jnp.stack(target), jnp.stack(context)
 
     def _sample(self, key: jax.Array, target_size: jax.Array, context_size: jax.Array) -> Masks:
-        """One sample's masks (no batch axis); sizes i32[2] = (rows, columns)."""
+        """Draws the masks of one sample, without batch axis; sizes i32[2] are (rows, columns)."""
         R, M = self.config.candidates, self.config.num_targets
         num_patches = self.grid[0] * self.grid[1]
-        u = jax.random.uniform(key, (2 * R * M + 2 + num_patches,))  # all of a sample at once
+        u = jax.random.uniform(key, (2 * R * M + 2 + num_patches,))  # one call for all draws
         u_targets, u_context, u_N = jnp.split(u, (2 * R * M, 2 * R * M + 2))
         corner_RM2 = _corners(u_targets.reshape(R, M, 2), self.grid, target_size)
         same_1M2 = jnp.broadcast_to(corner_RM2[:1, :1], (1, M, 2))
-        corner_RM2 = jnp.concatenate([corner_RM2, same_1M2])  # the set that is always enough
+        corner_RM2 = jnp.concatenate([corner_RM2, same_1M2])  # the fallback
         count_RN = self._inside(corner_RM2, target_size).sum(1)
         corner_12 = _corners(u_context[None], self.grid, context_size)
         visible_RN = (count_RN == 0) & self._inside(corner_12, context_size)
@@ -174,7 +177,7 @@ class BlockSampler:
         )
 
     def _inside(self, corner: jax.Array, size: jax.Array) -> jax.Array:
-        """bool[..., N]: the patches inside blocks with corners i32[..., 2]."""
+        """Returns bool[..., N], True for patches inside blocks with corners i32[..., 2]."""
         inside = []
         for axis, length in enumerate(self.grid):
             offset = (
@@ -185,7 +188,7 @@ class BlockSampler:
         return (row[..., :, None] & column[..., None, :]).reshape(*corner.shape[:-1], -1)
 
     def _targets(self, corner_M2: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Patches i32[M, S] of blocks in raster order; slots bool[S] in use (others hold 0)."""
+        """Returns the patches i32[M, S] of blocks in raster order, and bool[S] of slots in use."""
         slot_S = jnp.arange(self.target_slots)
         valid_S = slot_S < size[0] * size[1]
         row_MS = corner_M2[:, :1] + (slot_S // size[1])[None]
@@ -196,19 +199,18 @@ class BlockSampler:
 def random_subsets(
     key: jax.Array, index_B: jax.Array, num_patches: int, num_kept: int
 ) -> tuple[jax.Array, jax.Array]:
-    """MAE's masks: a uniformly random subset of each sample's patches is kept (He et al., 2022).
+    """Draws a uniformly random subset of each sample's patches to keep (MAE, He et al., 2022).
 
-    As in the code published with it, random numbers are sorted and the first patches kept.
+    As in the published code, random numbers are sorted and the first patches kept.
 
     Args:
         key: the same for all samples.
-        index_B: i32[B], the samples.
-        num_patches: N, of the grid.
-        num_kept: K, patches that are kept.
+        index_B: i32[B], sample indices.
+        num_patches: number of patches N.
+        num_kept: number of kept patches K.
 
     Returns:
-        i32[B, K] and i32[B, N - K], the patches that are kept and those that are masked, in random
-        order.
+        Kept patches i32[B, K] and masked patches i32[B, N - K], both in random order.
     """
 
     def order(index: jax.Array) -> jax.Array:
@@ -221,10 +223,10 @@ def random_subsets(
 def block_size(
     u: jax.Array, grid: tuple[int, int], scale: tuple[float, float], aspect: tuple[float, float]
 ) -> tuple[jax.Array, jax.Array]:
-    """Rows and columns i32 of a variable block, for u uniform in [0, 1).
+    """Returns rows and columns i32 of a variable block, for u uniform in [0, 1).
 
-    As in the code of Assran et al., one u drives both area and aspect ratio, halves are rounded to
-    even, and a block is always smaller than the grid in both directions.
+    As in the code of Assran et al., one u determines both area and aspect ratio, halves are rounded
+    to even, and a block is smaller than the grid in both directions.
     """
     area = jnp.floor(grid[0] * grid[1] * (scale[0] + u * (scale[1] - scale[0])))
     ratio = aspect[0] + u * (aspect[1] - aspect[0])
@@ -236,7 +238,7 @@ def block_size(
 def _reachable(
     grid: tuple[int, int], scale: tuple[float, float], aspect: tuple[float, float]
 ) -> list[tuple[int, ...]]:
-    """The block sizes that occur, from a grid of u fine enough to meet every one."""
+    """Returns all block sizes that occur, from a grid of u fine enough to meet each of them."""
     with jax.ensure_compile_time_eval():
         rows, columns = map(
             np.asarray, block_size(jnp.linspace(0.0, 1.0, 4097), grid, scale, aspect)
@@ -245,6 +247,6 @@ def _reachable(
 
 
 def _corners(u: jax.Array, grid: tuple[int, int], size: jax.Array) -> jax.Array:
-    """Upper left corners i32[..., 2] from uniform u [..., 2]: every place where a block fits."""
-    places = (jnp.asarray(grid) - size + 1).reshape(*(1,) * (u.ndim - 1), 2)
-    return jnp.minimum((u * places).astype(jnp.int32), places - 1)
+    """Maps uniform u [..., 2] to upper left corners i32[..., 2] at which a block fits."""
+    positions = (jnp.asarray(grid) - size + 1).reshape(*(1,) * (u.ndim - 1), 2)
+    return jnp.minimum((u * positions).astype(jnp.int32), positions - 1)

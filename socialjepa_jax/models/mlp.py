@@ -1,4 +1,7 @@
-"""The multilayer perceptron that encodes observations of low-dimensional worlds."""
+"""Multilayer perceptrons: the encoder of low-dimensional worlds, and the projector of JEPA losses.
+
+Shape key: B batch, D features.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -12,6 +15,24 @@ from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statist
 from socialjepa_jax.models.transformer import Dense, gelu
 
 
+def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> nnx.Param:
+    """Draws a parameter uniformly from +-fan_in^(-1/2), the default of PyTorch."""
+    bound = fan_in**-0.5
+    return nnx.Param(jax.random.uniform(rngs.params(), shape, minval=-bound, maxval=bound))
+
+
+class Linear(nnx.Module):
+    """`x @ kernel + bias` with PyTorch's initial weights."""
+
+    def __init__(self, inputs: int, outputs: int, rngs: nnx.Rngs) -> None:
+        self.kernel = uniform(rngs, (inputs, outputs), inputs)
+        self.bias = uniform(rngs, (outputs,), inputs)
+
+    def __call__(self, x_BD: jax.Array) -> jax.Array:
+        """Applies the layer: [B, inputs] -> [B, outputs]."""
+        return jnp.dot(x_BD, self.kernel[...]) + self.bias[...][None]
+
+
 @dataclass(frozen=True)
 class MLPConfig:
     """Sizes of an MLP with GELU between its linear layers.
@@ -20,8 +41,8 @@ class MLPConfig:
         inputs: features of the observation.
         outputs: features of the latent.
         hidden: width of the hidden layers.
-        layers: linear layers, >= 2. The identifiability paper prints 4 (its appendix "Network
-            architecture and training"); the published code has 5, 198,658 parameters in 2-D.
+        layers: linear layers, >= 2. "When Does LeJEPA Learn a World Model?" prints 4 (appendix
+            "Network architecture and training"); its code has 5, 198,658 parameters in 2-D.
     """
 
     inputs: int = 2
@@ -34,41 +55,24 @@ class MLPConfig:
         check_in_range(2, float("inf"), layers=self.layers)
 
 
-class Linear(nnx.Module):
-    """`x @ kernel + bias`, both uniform in +-inputs^(-1/2) at first (the default of PyTorch)."""
-
-    def __init__(self, inputs: int, outputs: int, rngs: nnx.Rngs) -> None:
-        bound = inputs**-0.5
-        shape = (inputs, outputs)
-        self.kernel = nnx.Param(
-            jax.random.uniform(rngs.params(), shape, minval=-bound, maxval=bound)
-        )
-        bias = jax.random.uniform(rngs.params(), (outputs,), minval=-bound, maxval=bound)
-        self.bias = nnx.Param(bias)
-
-    def __call__(self, x_BD: jax.Array) -> jax.Array:
-        """[B, inputs] -> [B, outputs]."""
-        return jnp.dot(x_BD, self.kernel[...]) + self.bias[...][None]
-
-
 class MLP(nnx.Module):
-    """Linear layers with exact GELU between them."""
+    """Encoder of observations: linear layers with exact GELU between them."""
 
     def __init__(self, config: MLPConfig, rngs: nnx.Rngs) -> None:
         widths = [config.inputs, *[config.hidden] * (config.layers - 1), config.outputs]
         self.num_layers = config.layers
-        for i in range(config.layers):
-            setattr(self, f"linear_{i}", Linear(widths[i], widths[i + 1], rngs))
+        for i, (before, after) in enumerate(itertools.pairwise(widths)):
+            setattr(self, f"linear_{i}", Linear(before, after, rngs))
 
     def __call__(self, x_BD: jax.Array) -> jax.Array:
-        """Encodes f32[B, inputs] as f32[B, outputs]."""
+        """Encodes observations: f32[B, inputs] -> f32[B, outputs]."""
         for i in range(self.num_layers - 1):
             x_BD = gelu(getattr(self, f"linear_{i}")(x_BD))
         return getattr(self, f"linear_{self.num_layers - 1}")(x_BD)
 
 
 class Projector(nnx.Module):
-    """Linear, batch normalisation and ReLU, `layers - 1` times, then linear."""
+    """Projector of latents: `layers - 1` times linear, batch normalisation, ReLU; then linear."""
 
     def __init__(
         self, inputs: int, hidden: int, outputs: int, layers: int, *, dtype: str, rngs: nnx.Rngs
@@ -76,7 +80,7 @@ class Projector(nnx.Module):
         widths = [inputs, *[hidden] * (layers - 1), outputs]
         self.num_layers = layers
         for i, (before, after) in enumerate(itertools.pairwise(widths)):
-            # At this scale the output starts out with about the variance of the input.
+            # At this scale the output starts with about the variance of the input.
             fc = Dense(before, after, std=before**-0.5, dtype=dtype, rngs=rngs)
             setattr(self, f"fc_{i}", fc)
             if i < layers - 1:
@@ -88,7 +92,7 @@ class Projector(nnx.Module):
         statistics: Statistics | None = None,
         mean: Mean = local_mean,
     ) -> tuple[jax.Array, Statistics]:
-        """[B, inputs] -> [B, outputs], and the statistics used; arguments as those of `ResNet`."""
+        """Projects latents: [B, inputs] -> [B, outputs], and the statistics used; see `ResNet`."""
         norm = Normalizer(statistics, mean)
         for i in range(self.num_layers - 1):
             x_BD = getattr(self, f"fc_{i}")(x_BD)

@@ -1,7 +1,7 @@
-"""Residual networks whose batch normalisation sees the global batch (He et al., 2016).
+"""Residual networks with batch normalisation over the global batch (He et al., 2016).
 
-The layout is that of the common implementations ("v1.5": in a bottleneck the 3x3 convolution has
-the stride), so that parameter counts and FLOPs are comparable.
+The layout is that of common implementations ("v1.5": the 3x3 convolution of a bottleneck has the
+stride), so that parameter counts and FLOPs are comparable.
 
 Shape key: B batch, H height, W width, C channels, D features.
 """
@@ -34,9 +34,9 @@ class ResNetConfig:
         depth: 10, 18, 34 (basic blocks) or 50 (bottlenecks).
         stem_width: channels of the first stage; 64 is the published width.
         stem: "imagenet": 7x7 convolution of stride 2 and 3x3 max pooling of stride 2 | "small": 3x3
-            convolution of stride 1, for pictures of some 32 pixels.
-        dtype: what convolutions compute in, "float32" or "bfloat16"; parameters and the batch's
-            statistics stay float32.
+            convolution of stride 1, for images of about 32 pixels.
+        dtype: type of the convolutions, "float32" or "bfloat16"; parameters and the statistics of
+            the batch are float32.
     """
 
     kind: str = "resnet"
@@ -67,9 +67,9 @@ class ResNetConfig:
 
 
 class Conv(nnx.Module):
-    """Square convolution without bias, padded to keep the size at stride 1; He's initial weights.
+    """Square convolution without bias, padded to preserve the size at stride 1.
 
-    The kernel is normal with variance 2 / (size^2 outputs).
+    The initial kernel is normal with variance 2 / (size^2 outputs) (He et al., 2015).
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Conv(nnx.Module):
         self.stride, self.pad, self.dtype = stride, size // 2, dtype
 
     def __call__(self, x_BHWC: jax.Array) -> jax.Array:
-        """[B, H, W, inputs] -> [B, H / stride, W / stride, outputs], rounded up, in `dtype`."""
+        """Convolves: [B, H, W, inputs] -> [B, ceil(H / stride), ceil(W / stride), outputs]."""
         return jax.lax.conv_general_dilated(
             x_BHWC.astype(self.dtype),
             self.kernel[...].astype(self.dtype),
@@ -92,7 +92,7 @@ class Conv(nnx.Module):
 
 
 class Block(nnx.Module):
-    """Convolutions with batch normalisation, beside a shortcut: ReLU(shortcut + branch).
+    """Residual block ReLU(shortcut + branch), a branch of convolutions with batch normalisation.
 
     A basic block is 3x3, 3x3; a bottleneck (`expansion` 4) is 1x1, 3x3, 1x1.
     """
@@ -117,7 +117,7 @@ class Block(nnx.Module):
             self.norm_shortcut = BatchNorm(outputs)
 
     def __call__(self, x: jax.Array, name: str, norm: Normalizer) -> jax.Array:
-        """[B, H, W, C] -> [B, H', W', C']; the statistics go by `name` and the layer's name."""
+        """Applies the block; `name` and the layer's name are the keys of the statistics."""
         branch = x
         for i in range(self.num_layers):
             branch = getattr(self, f"conv_{i}")(branch)
@@ -129,7 +129,7 @@ class Block(nnx.Module):
 
 
 class ResNet(nnx.Module):
-    """Stem, four stages that halve the picture (but the first), mean over what is left."""
+    """Stem, four stages of which all but the first halve the image, mean over space."""
 
     def __init__(self, config: ResNetConfig, rngs: nnx.Rngs) -> None:
         c = config
@@ -159,8 +159,8 @@ class ResNet(nnx.Module):
 
         Args:
             images_BHWC: f32[B, H, W, C].
-            statistics: means and variances to normalise with, as returned by an earlier call or
-                averaged over such; None: those of this batch.
+            statistics: means and variances to normalise with, from an earlier call or an average of
+                calls; None: those of this batch.
             mean: mean over the leading axis of the global batch (`Reduce.mean` on several devices).
 
         Returns:
@@ -179,7 +179,7 @@ class ResNet(nnx.Module):
 
 
 def _max_pool(x_BHWC: jax.Array) -> jax.Array:
-    """3x3 maxima at stride 2."""
+    """Applies 3x3 max pooling of stride 2."""
     return jax.lax.reduce_window(
         x_BHWC, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), ((0, 0), (1, 1), (1, 1), (0, 0))
     )

@@ -1,10 +1,10 @@
-"""The parts that encoders and predictors share: dense layer, LayerNorm, attention, block.
+"""Transformer layers of encoders and predictors: dense layer, LayerNorm, attention, block.
+
+Parameters, LayerNorm statistics and the softmax are float32; `dtype` is that of the other
+computations. Layers flatten batch and tokens before the matrix product, and attention is written as
+batched products, which XLA compiles to the fastest code on CPU and to the same kernels elsewhere.
 
 Shape key: B batch, T tokens, D features, H heads, K features per head, N tokens of all sequences.
-
-Parameters, LayerNorm statistics and the softmax are float32 whatever `dtype` the rest computes in.
-Layers flatten batch and tokens before the matrix product and attention is written as plain batched
-products, which XLA compiles to the fastest code on CPU and to the same kernels elsewhere.
 """
 
 import functools
@@ -17,14 +17,14 @@ from flax import nnx
 from socialjepa_jax.errors import check_divides
 from socialjepa_jax.models import attention
 
-HIDDEN_SCORE = -1e30  # finite, so that a row without any visible key stays finite too
+HIDDEN_SCORE = -1e30  # finite, so that the softmax of a query without visible keys is finite
 
-# Sequences of several lengths, one after the other on one axis of N tokens: (B, T) for each length.
+# Sequences of several lengths, concatenated along one axis of N tokens: (B, T) for each length.
 Lengths = tuple[tuple[int, int], ...]
 
 
 def unpack(x_ND: jax.Array, lengths: Lengths) -> list[jax.Array]:
-    """[N, D] -> [B, T, D] for each length."""
+    """Splits packed sequences: [N, D] -> [B, T, D] for each length."""
     ends = np.cumsum([batch * tokens for batch, tokens in lengths])
     return [
         x_ND[end - batch * tokens : end].reshape(batch, tokens, -1)
@@ -33,14 +33,14 @@ def unpack(x_ND: jax.Array, lengths: Lengths) -> list[jax.Array]:
 
 
 def pack(parts: list[jax.Array]) -> jax.Array:
-    """[B, T, D] for each length -> [N, D]."""
+    """Packs sequences of several lengths: [B, T, D] for each length -> [N, D]."""
     return jnp.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
 
 
 class Dense(nnx.Module):
     """`x @ kernel + bias` over the last axis, computed in `dtype`.
 
-    The kernel is normal with standard deviation `std`. (The reference truncates at the absolute
+    The kernel is normal with standard deviation `std`. (I-JEPA's code truncates it at the absolute
     value 2, which is 100 standard deviations away.)
     """
 
@@ -52,7 +52,7 @@ class Dense(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """[..., inputs] -> [..., outputs] in `dtype`."""
+        """Applies the layer: [..., inputs] -> [..., outputs] in `dtype`."""
         flat = x.reshape(-1, x.shape[-1]).astype(self.dtype)
         out = flat @ self.kernel[...].astype(self.dtype) + self.bias[...].astype(self.dtype)[None]
         return out.reshape(*x.shape[:-1], -1)
@@ -60,7 +60,7 @@ class Dense(nnx.Module):
 
 @jax.custom_jvp
 def gelu(x: jax.Array) -> jax.Array:
-    """Exact GELU, x Phi(x), with Phi through erf: `jax.nn.gelu` takes the slower erfc."""
+    """Computes the exact GELU x Phi(x) by erf; `jax.nn.gelu` uses the slower erfc."""
     return x * _normal_cdf(x)
 
 
@@ -76,7 +76,7 @@ def _normal_cdf(x: jax.Array) -> jax.Array:
 
 
 def normalize(x: jax.Array, eps: float) -> jax.Array:
-    """Zero mean and unit variance over the last axis, in float32; no learnt scale."""
+    """Normalises the last axis to zero mean and unit variance, in float32, without learnt scale."""
     x = x.astype(jnp.float32)
     centred = x - x.mean(-1, keepdims=True)
     return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + eps)
@@ -92,14 +92,17 @@ class LayerNorm(nnx.Module):
         self.eps = eps
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """[..., dim] -> [..., dim]."""
+        """Normalises the last axis: [..., dim] -> [..., dim]."""
         shape = (1,) * (x.ndim - 1) + (-1,)
         out = normalize(x, self.eps) * self.scale[...].reshape(shape)
         return (out + self.bias[...].reshape(shape)).astype(self.dtype)
 
 
 class Attention(nnx.Module):
-    """Multi-head self-attention with biases (Vaswani et al., 2017); `choice`: see `attention`."""
+    """Multi-head self-attention with biases (Vaswani et al., 2017).
+
+    `choice` names the implementation, see `models.attention`.
+    """
 
     def __init__(
         self, dim: int, heads: int, *, std: float, dtype: str, choice: str = "xla", rngs: nnx.Rngs
@@ -114,10 +117,12 @@ class Attention(nnx.Module):
         valid_BT: jax.Array | None = None,
         lengths: Lengths | None = None,
     ) -> jax.Array:
-        """[B, T, D] -> [B, T, D]; keys where `valid_BT` is False are seen by no query.
+        """Applies attention: [B, T, D] -> [B, T, D].
 
-        Where there is `valid_BT` no kernel is used, whatever the choice. With `lengths`
-        [N, D] -> [N, D], and a token sees those of its own sequence.
+        Args:
+            x_BTD: tokens, or packed tokens [N, D] with `lengths`.
+            valid_BT: False for keys that no query attends to; the implementation is then "xla".
+            lengths: sequences of the packed tokens; a token attends to its own sequence only.
         """
         qkv = self.qkv(x_BTD)
         if lengths is None:
@@ -125,11 +130,11 @@ class Attention(nnx.Module):
         return self.proj(pack([self._attend(part, None) for part in unpack(qkv, lengths)]))
 
     def _attend(self, qkv_BTE: jax.Array, valid_BT: jax.Array | None) -> jax.Array:
-        """Queries, keys and values [B, T, 3 D] -> what is seen [B, T, D]."""
+        """Attends within each sequence: queries, keys and values [B, T, 3 D] -> [B, T, D]."""
         B, T, D = *qkv_BTE.shape[:2], qkv_BTE.shape[2] // 3
         qkv = qkv_BTE.reshape(B, T, 3, self.heads, D // self.heads)
-        wanted = "xla" if valid_BT is not None else self.choice
-        choice = attention.choose(wanted, T, D // self.heads, str(qkv.dtype))
+        choice = "xla" if valid_BT is not None else self.choice
+        choice = attention.choose(choice, T, D // self.heads, str(qkv.dtype))
         if choice != "xla":
             fused_BTHK = attention.kernel(choice, *jnp.moveaxis(qkv, 2, 0))
             return fused_BTHK.reshape(B, T, D)
@@ -169,7 +174,7 @@ class Block(nnx.Module):
         valid_BT: jax.Array | None = None,
         lengths: Lengths | None = None,
     ) -> jax.Array:
-        """[B, T, D] -> [B, T, D], with `lengths` [N, D] -> [N, D]; see `Attention`."""
+        """Applies the block: [B, T, D] -> [B, T, D]; arguments as those of `Attention`."""
         with jax.named_scope("attention"):
             x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT, lengths)
         with jax.named_scope("mlp"):
@@ -178,7 +183,7 @@ class Block(nnx.Module):
 
 @functools.cache
 def sincos_positions(grid: tuple[int, int], dim: int) -> np.ndarray:
-    """Fixed 2-D sine-cosine positions f32[rows * columns, dim], patches in raster order.
+    """Returns fixed 2-D sine-cosine positions f32[rows * columns, dim] in raster order.
 
     The first half of the features encodes the column, the second half the row; each half is
     sin(p w_i) for all i and then cos(p w_i), with w_i = 10000^(-i / (dim / 4)), i = 0 .. dim/4 - 1

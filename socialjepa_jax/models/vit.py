@@ -1,4 +1,4 @@
-"""Vision Transformer that encodes only the patches it is asked to (Dosovitskiy et al., 2021).
+"""Vision Transformer on all patches or on a subset (Dosovitskiy et al., 2021).
 
 Shape key: B batch, H height, W width, C channels, N patches of the grid, K kept patches,
 T tokens (CLS, registers, patches), D features.
@@ -47,19 +47,19 @@ class ViTConfig:
         depth: number of blocks.
         heads: attention heads of a block.
         mlp_ratio: hidden width of a block's MLP over `width`.
-        cls_token: whether a learnt token is put in front; it is then the latent, otherwise the
-            mean of the patch tokens is.
-        registers: learnt tokens that take part in attention and are dropped from the output
-            (Darcet et al., 2024).
-        dtype: what matrix products compute in, "float32" or "bfloat16"; parameters stay float32.
+        cls_token: prepend a learnt token, whose output is the latent; otherwise the latent is the
+            mean of the patch tokens.
+        registers: number of learnt tokens that take part in attention and are dropped from the
+            output (Darcet et al., 2024).
+        dtype: type of the matrix products, "float32" or "bfloat16"; parameters are float32.
         init_std: standard deviation of the initial kernels and learnt tokens.
-        attention: "auto" | "xla" | "cudnn" | "pallas", see `models.attention`; "auto" is the
-            fastest one measured on the device, else "xla".
-        remat: keep only the blocks' inputs for the gradient and compute the rest again: less
-            memory, a third more work.
-        scan_layers: one compiled block for all of them, for deep models: a smaller program. The
-            parameters "block_00", "block_01", ... become one "blocks" with a leading axis of
-            `depth`, with the same initial values, so checkpoints of the two do not fit each other.
+        attention: "auto" | "xla" | "cudnn" | "pallas", see `models.attention`; "auto" takes the
+            fastest choice measured on the device, or "xla" if none is.
+        remat: store only the inputs of blocks for the gradient and recompute the rest: less
+            memory, a third more computation.
+        scan_layers: scan one compiled block over all layers: a smaller executable for deep models.
+            The parameters "block_00", "block_01", ... become "blocks" with a leading axis of
+            `depth`, with the same initial values, so checkpoints do not carry over.
         kind: names this encoder in a configuration.
     """
 
@@ -102,7 +102,7 @@ class ViTConfig:
 
 
 def vits(config: Any) -> Iterator[ViTConfig]:
-    """The ViTs that a configuration holds, at whatever depth."""
+    """Yields the ViTs in a configuration, also in nested ones."""
     if isinstance(config, ViTConfig):
         yield config
     elif dataclasses.is_dataclass(config):
@@ -111,17 +111,17 @@ def vits(config: Any) -> Iterator[ViTConfig]:
 
 
 def patchify(images_BHWC: jax.Array, patch: int) -> jax.Array:
-    """Cuts f32[B, H, W, C] into patches in raster order: [B, N, patch * patch * C]."""
+    """Cuts images into patches in raster order: [B, H, W, C] -> [B, N, patch * patch * C]."""
     B, H, W, C = images_BHWC.shape
     x = images_BHWC.reshape(B, H // patch, patch, W // patch, patch, C)
     return x.swapaxes(2, 3).reshape(B, -1, patch * patch * C)
 
 
 class Tower(nnx.Module):
-    """Pre-LayerNorm blocks as a `ViTConfig` wants them: how many, how wide, how run."""
+    """Stack of pre-LayerNorm blocks with the sizes and the execution options of a `ViTConfig`."""
 
     def make_blocks(self, config: ViTConfig, rngs: nnx.Rngs) -> None:
-        """Adds the blocks, drawn from `rngs` in their order."""
+        """Adds the blocks, with parameters drawn from `rngs` in order."""
         c = config
         self.config = config
         blocks = [
@@ -143,7 +143,7 @@ class Tower(nnx.Module):
         valid_BT: jax.Array | None = None,
         lengths: Lengths | None = None,
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """The tokens after the last block, and after each; see `Block`."""
+        """Returns the tokens after the last block, and after each block; see `Block`."""
         depth = self.config.depth
         names = ["blocks"] if self.config.scan_layers else [f"block_{i:02d}" for i in range(depth)]
         parts = [nnx.split(getattr(self, name)) for name in names]
@@ -188,18 +188,18 @@ class ViT(Tower):
         keep_BK: jax.Array | None = None,
         valid_BK: jax.Array | None = None,
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Encodes images, or only some of their patches.
+        """Encodes all patches of images, or a subset.
 
         Args:
             images_BHWC: f32[B, H, W, C].
-            keep_BK: i32[B, K], the patches to encode (raster order of the grid); the others are
-                really dropped and cost nothing. None encodes all.
-            valid_BK: bool[B, K], slots of `keep_BK` that count; the others are seen by no token
-                and left out of the mean. None: all count.
+            keep_BK: i32[B, K], patches to encode, numbered in raster order; the others are dropped
+                before the embedding and cost nothing. None: all patches.
+            valid_BK: bool[B, K], True for slots of `keep_BK` in use; no token attends to the
+                others and the mean excludes them. None: all are in use.
 
         Returns:
-            The latent [B, D] (CLS, or the mean of the patch tokens where there is no CLS) and
-            the intermediates by name: "block_03/tokens" [B, K, D] and "block_03/cls" [B, D] after
+            The latent [B, D] (CLS, or the mean of the patch tokens without a CLS token) and the
+            intermediates by name: "block_03/tokens" [B, K, D] and "block_03/cls" [B, D] after
             each block, "tokens", "cls" and "mean" after the final LayerNorm ("cls" entries only
             with a CLS token).
         """
@@ -218,21 +218,21 @@ class ViT(Tower):
     def packed(self, images: tuple[jax.Array, ...]) -> list[dict[str, jax.Array]]:
         """Encodes whole images of several sizes in one pass.
 
-        What acts on each token alone (LayerNorm, projections, MLP) sees the tokens of all images at
-        once; attention goes size by size, so that no score is computed in vain.
+        Layers that act on each token (LayerNorm, projections, MLP) take the tokens of all images
+        together; attention is computed for each size, so that no score is computed and masked.
 
         Args:
-            images: f32[B, H, W, C] of each size, which the patches divide.
+            images: f32[B, H, W, C] of each size, which the patch size divides.
 
         Returns:
-            For each size what `__call__` returns under "tokens", "cls" and "mean".
+            For each size the entries "tokens", "cls" and "mean" of `__call__`.
         """
         patch = self.config.patch_size
         parts = [self._embed(x, None, (x.shape[1] // patch, x.shape[2] // patch)) for x in images]
         lengths = tuple((part.shape[0], part.shape[1]) for part in parts)
         x_ND, _ = self.through_blocks(pack(parts), None, lengths)
-        found = [self._parts(x_BTD) for x_BTD in unpack(self.norm(x_ND), lengths)]
-        return [out | {"mean": _masked_mean(out["tokens"], None)} for out in found]
+        outputs = [self._parts(x_BTD) for x_BTD in unpack(self.norm(x_ND), lengths)]
+        return [out | {"mean": _masked_mean(out["tokens"], None)} for out in outputs]
 
     def _embed(
         self, images_BHWC: jax.Array, keep_BK: jax.Array | None, grid: tuple[int, int]
@@ -262,13 +262,15 @@ def _block(
     x_BTD: jax.Array,
     valid_BT: jax.Array | None,
 ) -> jax.Array:
-    """A block by its parts. Compiled by itself so that equal blocks are traced once, which is most
-    of a warm start; XLA inlines it."""
+    """Applies a block given as graph and parameters.
+
+    The inner `jit` traces equal blocks once, which saves most of a warm start; XLA inlines it.
+    """
     return nnx.merge(graph, state)(x_BTD, valid_BT, lengths)
 
 
 def _stack(blocks: list[Block]) -> Block:
-    """One block whose parameters are those of all, along a new leading axis."""
+    """Stacks the parameters of blocks along a new leading axis."""
     graph, first = nnx.split(blocks[0])
     rest = [nnx.state(block) for block in blocks[1:]]
     return nnx.merge(graph, jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *rest))

@@ -1,4 +1,4 @@
-"""The choice of attention: what is refused before anything compiles, and that kernels agree."""
+"""The choice of attention: early refusals, and agreement of the kernels."""
 
 import dataclasses
 import re
@@ -39,7 +39,7 @@ def test_a_cpu_takes_matrix_products_and_refuses_kernels():
         ("flash", 64, "bfloat16", "attention='flash' must be one of 'auto', 'xla'"),
     ],
 )
-def test_what_a_kernel_cannot_do_is_refused(choice, head_dim, dtype, message, monkeypatch):
+def test_unsupported_kernels_are_refused(choice, head_dim, dtype, message, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     attention.check("cudnn", 64, "bfloat16")
     with pytest.raises(InputError, match=re.escape(message)):
@@ -55,7 +55,7 @@ def test_a_choice_the_device_lacks_is_refused_before_anything_is_built():
 
 
 def test_kernels_are_refused_on_several_devices(monkeypatch):
-    """Their types do not say over which devices they vary, and gradients would be wrong."""
+    """Their result types do not name the axes they vary over, so gradients would be wrong."""
     objective = IJepa(vit=dataclasses.replace(ViTConfig(), depth=1, attention="pallas"))
     mesh = sharding.make_mesh(1, 8, jax.devices())
     with pytest.raises(InputError, match="attention='pallas' runs on one device, here are 8"):
@@ -85,7 +85,7 @@ def test_the_encoders_of_an_objective_are_found():
 
 @pytest.mark.parametrize("tokens", [37, 79])
 def test_the_pallas_kernel_is_attention(tokens):
-    """Interpreted, so that its program is checked without a GPU."""
+    """The interpreter runs the kernel without a GPU."""
     q, k, v = (
         jax.random.normal(key, (1, tokens, 2, 16)) for key in jax.random.split(jax.random.key(0), 3)
     )
@@ -97,8 +97,8 @@ def test_the_pallas_kernel_is_attention(tokens):
 
 
 @pytest.mark.parametrize("tokens", [36, 37])
-def test_what_is_added_for_cudnn_is_seen_by_no_token(tokens, monkeypatch):
-    """With the same call by matrix products in its place: equal outputs and gradients."""
+def test_the_padding_for_cudnn_changes_nothing(tokens, monkeypatch):
+    """Outputs and gradients are equal, with matrix products in place of the cuDNN call."""
     plain = jax.nn.dot_product_attention
     seen = []
 
@@ -124,7 +124,7 @@ def test_what_is_added_for_cudnn_is_seen_by_no_token(tokens, monkeypatch):
 @pytest.mark.parametrize("choice", ["cudnn", "pallas"])
 @pytest.mark.parametrize("tokens", [37, 79, 197])
 def test_kernels_and_their_gradients_are_lowered_for_gpus(choice, tokens, monkeypatch):
-    """What jax itself refuses for a GPU shows without one; so it refused odd numbers of tokens."""
+    """Lowering shows without a GPU what JAX refuses there, for example odd numbers of tokens."""
     cudnn = "jax._src.cudnn.fused_attention_stablehlo."  # whose checks ask for a GPU
     monkeypatch.setattr(cudnn + "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(cudnn + "check_compute_capability", lambda _: True)

@@ -46,7 +46,7 @@ def vit_head():
 
 
 def pad(x, axis):
-    """One more slot, holding something wrong."""
+    """Appends a slot with a wrong value."""
     widths = [(0, int(i == axis)) for i in range(x.ndim)]
     return jnp.pad(x, widths, constant_values=7)
 
@@ -80,7 +80,7 @@ def part(make, params, x):
 
 
 def published_decoder(params, tokens, cls, kept):
-    """As published with MAE: CLS and all places in the grid's order, every patch predicted."""
+    """The published decoder: CLS and all positions in the grid's order, every patch predicted."""
     dense = lambda p, x: x @ p["kernel"] + p["bias"][None, None]  # noqa: E731
     x = jnp.tile(params["mask_token"][None, None], (2, 16, 1))
     x = x.at[jnp.arange(2)[:, None], kept].set(dense(params["embed"], tokens))

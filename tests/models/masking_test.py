@@ -57,8 +57,8 @@ def test_context_is_distinct_visible_patches(variable):
     assert least == 78 if not variable else 10 <= least < 78
 
 
-def test_every_place_is_equally_likely():
-    """Corners without selection are uniform over all 8 x 8 places, the last row and column too."""
+def test_every_position_is_equally_likely():
+    """Corners without selection are uniform over all 8 x 8 positions of the grid."""
     rows, columns = target_corners(draw(NO_SELECTION), 14)
     counts = np.bincount((rows * 8 + columns).ravel(), minlength=64)
     assert counts.shape == (64,)
@@ -69,7 +69,7 @@ def test_every_place_is_equally_likely():
 
 
 def test_context_is_symmetric_and_reaches_every_patch():
-    """Selection and subset keep the symmetry of the grid: turned and mirrored, the same rates."""
+    """Selection and subset preserve the symmetries of the grid: rotations and reflections."""
     masks = draw(MaskConfig(context_fraction=1 / 3))
     counts = np.bincount(masks.context_BK.ravel(), minlength=196).reshape(14, 14)
     sets = [np.rot90(c, k) for c in (counts, counts.T) for k in range(4)]
@@ -94,20 +94,20 @@ def test_mean_mask_ratio():
 
 def test_a_mask_depends_on_key_and_sample_alone():
     whole = draw(MaskConfig())
-    some = draw(MaskConfig(), index=jnp.array([17, 3999, 0]))
-    np.testing.assert_array_equal(some.context_BK, whole.context_BK[[17, 3999, 0]])
-    np.testing.assert_array_equal(some.targets_BMS, whole.targets_BMS[[17, 3999, 0]])
+    subset = draw(MaskConfig(), index=jnp.array([17, 3999, 0]))
+    np.testing.assert_array_equal(subset.context_BK, whole.context_BK[[17, 3999, 0]])
+    np.testing.assert_array_equal(subset.targets_BMS, whole.targets_BMS[[17, 3999, 0]])
     other = draw(MaskConfig(), seed=1, index=jnp.array([17, 3999, 0]))
     assert (other.targets_BMS[0] != whole.targets_BMS[17]).any()
     assert len(np.unique(whole.targets_BMS.reshape(COUNT, -1), axis=0)) > 0.99 * COUNT
 
 
-def test_the_last_set_always_leaves_enough():
-    """One candidate that rarely suffices: the search ends, and every context slot is visible."""
+def test_the_fallback_always_leaves_enough():
+    """With one candidate that rarely suffices, the fallback fills every context slot."""
     masks = draw(MaskConfig(context_fraction=0.75, candidates=1))
     context = np.take_along_axis(masks.count_BN, masks.context_BK, axis=1)
     assert context.shape == (COUNT, 147) and not context.any()
-    np.testing.assert_allclose(masks.ratio_B, 0.25)  # four blocks in one place
+    np.testing.assert_allclose(masks.ratio_B, 0.25)  # four blocks at one position
 
 
 @pytest.mark.parametrize("name, grid", [("img224_p16", 14), ("img224_p14", 16), ("img96_p8", 12)])

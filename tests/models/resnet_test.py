@@ -56,7 +56,7 @@ def _norm(x, layer):
 
 
 def test_against_float64():
-    """All of a small network, batch statistics included, written out in NumPy."""
+    """A small network with its batch statistics, written in NumPy."""
     apply, params, images = tiny()
     latent, _, _ = jax.jit(apply)(params, images)
     p = jax.tree.map(lambda x: np.asarray(x, np.float64), params)

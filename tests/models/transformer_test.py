@@ -45,7 +45,7 @@ def test_normalize_is_accurate_far_from_zero():
 
 
 def attention_oracle(x, qkv, proj, heads, valid):
-    """One image, float64, head by head."""
+    """Attention for one image in float64, head by head."""
     tokens, dim = x.shape
     size = dim // heads
     q, k, v = np.split(x @ qkv["kernel"] + qkv["bias"], 3, axis=1)

@@ -44,23 +44,23 @@ def test_patches_in_raster_order():
     np.testing.assert_array_equal(patches[0, 4], [14, 114, 15, 115, 20, 120, 21, 121])
 
 
-def test_images_of_several_sizes_packed_are_those_encoded_one_size_at_a_time():
-    """Also where layers are scanned and rematerialised, and there is no CLS token."""
+def test_packed_images_of_several_sizes_equal_one_pass_for_each_size():
+    """Also with scanned and rematerialised layers and without CLS token."""
     config = dataclasses.replace(SMALL, remat=True, scan_layers=True, cls_token=False)
     _, params = build(config)
     small = dataclasses.replace(config, image_size=8)
     vit, vit_small = (functional(lambda rngs, c=c: ViT(c, rngs)) for c in (config, small))
-    pictures = (images(config, 2), images(small, 5))
+    batches = (images(config, 2), images(small, 5))
 
     def total(outs):
         kept = [{name: out[name] for name in ("tokens", "mean")} for out in outs]
         return sum(jnp.sin(x).sum() for x in jax.tree.leaves(kept)), kept
 
     def apart(params):
-        return total([v.apply(params, x)[1] for v, x in zip((vit, vit_small), pictures)])
+        return total([v.apply(params, x)[1] for v, x in zip((vit, vit_small), batches)])
 
     def packed(params):
-        return total(vit.apply(params, pictures, method="packed"))
+        return total(vit.apply(params, batches, method="packed"))
 
     results = [jax.jit(jax.value_and_grad(f, has_aux=True))(params) for f in (packed, apart)]
     (ours, slopes), (theirs, expected) = results
@@ -72,7 +72,7 @@ def test_images_of_several_sizes_packed_are_those_encoded_one_size_at_a_time():
 
 @pytest.mark.parametrize("cls_token", [True, False])
 def test_dropped_patches_are_dropped(cls_token):
-    """Encoding some patches is encoding all of them with the others hidden from attention."""
+    """Encoding a subset of patches equals encoding all with the others hidden from attention."""
     config = dataclasses.replace(SMALL, cls_token=cls_token)
     apply, params = build(config)
     latent, parts = apply(params, images(), KEEP)
