@@ -1,5 +1,18 @@
-"""When a learned representation recovers the world: worlds, metrics, spectra and baselines.
+"""Worlds with known latents, and metrics of how well an encoder recovers them.
 
-Processes and mixings make worlds whose latents are known; metrics measure what an encoder kept of
-them; spectra predict it; slow feature analysis, planning and control use it.
+`mixings` and `dynamics` define `worlds`; `metrics` and `hermite` score an encoder against the true
+latents; `spectrum` predicts the score; `sfa`, `planning` and `control` are baselines and uses.
 """
+
+from socialjepa_jax.identifiability import (
+    control,
+    hermite,
+    metrics,
+    mixings,
+    planning,
+    sfa,
+    spectrum,
+    worlds,
+)
+
+__all__ = ["control", "hermite", "metrics", "mixings", "planning", "sfa", "spectrum", "worlds"]

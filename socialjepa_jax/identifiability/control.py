@@ -1,4 +1,6 @@
-"""Linear-quadratic control through a learned representation (theorem 4 and its LQR application).
+"""Linear-quadratic control through a learned representation.
+
+Theorem 4 of "When Does LeJEPA Learn a World Model?" and its application to the LQR.
 
 Shape key: D state dimension, U action dimension, N samples, T time steps.
 """
@@ -14,7 +16,7 @@ from socialjepa_jax.identifiability.metrics import fit_affine
 
 @dataclass(frozen=True, eq=False)
 class LinearSystem:
-    """z' = A z + B a + noise with cost z^T W z + a^T R a a step.
+    """Linear system z' = A z + B a + noise with the cost z^T W z + a^T R a at each step.
 
     Attributes:
         a: f64[D, D].
@@ -37,28 +39,28 @@ class LinearSystem:
                 )
 
     def riccati(self) -> np.ndarray:
-        """P of the discrete algebraic Riccati equation: the value is z^T P z."""
+        """Solves the discrete algebraic Riccati equation for P; the value function is z^T P z."""
         return linalg.solve_discrete_are(self.a, self.b, self.w, self.r)
 
     def gain(self) -> np.ndarray:
-        """K of the optimal action a = -K z: f64[U, D]."""
+        """Returns the gain K of the optimal action a = -K z: f64[U, D]."""
         p = self.riccati()
         return np.linalg.solve(self.r + self.b.T @ p @ self.b, self.b.T @ p @ self.a)
 
     def cost_matrix(self, gain_UD: np.ndarray) -> np.ndarray:
-        """S with z^T S z the noiseless infinite-horizon cost of a = -K z; inf if it diverges."""
+        """Returns S of the noiseless infinite-horizon cost z^T S z of a = -K z, or inf."""
         closed = self.a - self.b @ gain_UD
         if np.abs(np.linalg.eigvals(closed)).max() >= 1.0:
             return np.full_like(self.a, np.inf)
         return linalg.solve_discrete_lyapunov(closed.T, self.w + gain_UD.T @ self.r @ gain_UD)
 
     def in_coordinates(self, m_DD: np.ndarray, *, orthogonal: bool = False) -> "LinearSystem":
-        """The same system in z_hat = M z.
+        """Returns the same system in the coordinates z_hat = M z.
 
         Args:
-            m_DD: invertible.
-            orthogonal: write the costs as M W M^T, which is right for orthogonal M only (the
-                published check does so), instead of M^-T W M^-1.
+            m_DD: invertible matrix M.
+            orthogonal: write the costs as M W M^T, correct for orthogonal M only (the published
+                check does so), instead of M^-T W M^-1.
         """
         back = np.linalg.inv(m_DD)
         costs = m_DD.T if orthogonal else back
@@ -73,10 +75,10 @@ EXAMPLE = LinearSystem(
 
 @dataclass(frozen=True)
 class ControlReport:
-    """Control designed in the latent space against control designed in the world.
+    """Comparison of control designed in the latent space with control designed in the world.
 
     Attributes:
-        gain_error: ||K_hat M - K||_F / ||K||_F: the two feedback laws on the true state.
+        gain_error: ||K_hat M - K||_F / ||K||_F, of the two feedback laws on the true state.
         value_error: ||M^T P_hat M - P||_F / ||P||_F.
         regret: relative excess of the true cost, averaged over directions of the state.
     """
@@ -87,10 +89,10 @@ class ControlReport:
 
 
 def latent_control(system: LinearSystem, m_DD: np.ndarray) -> ControlReport:
-    """LQR with invariant costs in the learned coordinates z_hat = M z, judged in the world.
+    """Designs an LQR in the learned coordinates z_hat = M z and evaluates it in the world.
 
-    The designer knows the dynamics in z_hat and writes the costs there as if M were orthogonal;
-    theorem 4 says that nothing is lost if it is.
+    The design knows the dynamics of z_hat and writes the costs as if M were orthogonal. By theorem
+    4 all errors are zero if it is.
     """
     latent = system.in_coordinates(m_DD, orthogonal=True)
     gain, value = system.gain(), system.riccati()
@@ -110,7 +112,16 @@ def _relative(estimate: np.ndarray, truth: np.ndarray) -> float:
 def identify(
     h_ND: np.ndarray, actions_NU: np.ndarray, h_next_ND: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Dynamics in the latent space from transitions: (A_hat f64[D, D], B_hat f64[D, U])."""
+    """Fits the dynamics of the latent space to transitions by least squares.
+
+    Args:
+        h_ND: f64[N, D], latents.
+        actions_NU: f64[N, U], actions taken there.
+        h_next_ND: f64[N, D], latents one step later.
+
+    Returns:
+        A_hat f64[D, D] and B_hat f64[D, U]; an offset is fitted and dropped.
+    """
     inputs = np.concatenate([h_ND, actions_NU], axis=1)
     both, _ = fit_affine(inputs, h_next_ND)
     return both[:, : h_ND.shape[1]], both[:, h_ND.shape[1] :]

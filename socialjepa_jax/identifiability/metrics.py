@@ -1,26 +1,28 @@
-"""How well an encoder recovered the world: identifiability metrics in float64 NumPy.
+"""Metrics of the recovery of true latents by an encoder, in float64 NumPy.
 
-Shape key: N samples, D latent dimension, E encoder outputs, P Hermite basis functions.
-
-z are the true latents, h the encoder's outputs on the same rows, h' its outputs on the second view
+Theorem numbers and equations are those of "When Does LeJEPA Learn a World Model?". z are the true
+latents, h the outputs of the encoder for the same samples, and h' its outputs for the second view
 of the pair (z, z') (one transition: `noised="second"`).
+
+Shape key: N samples, D latent dimension, E encoder outputs.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from scipy import linalg
 
 from socialjepa_jax.errors import InputError, check_inside, check_one_of
-from socialjepa_jax.identifiability.spectrum import hermite_basis, multi_indices
 
 MULTIOUTPUT = ("pooled", "uniform", "raw")
 
 
 def fit_affine(x_ND: np.ndarray, y_NE: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least squares y ~ A x + b: A f64[E, D] (minimum norm where x is rank deficient), b f64[E]."""
+    """Fits y ~ A x + b by least squares, with minimum norm if x is rank deficient.
+
+    Returns:
+        A f64[E, D] and b f64[E].
+    """
     x_ND, y_NE = np.asarray(x_ND, np.float64), np.asarray(y_NE, np.float64)
     x_mean, y_mean = x_ND.mean(0), y_NE.mean(0)
     a_ED = linalg.lstsq(x_ND - x_mean, y_NE - y_mean, lapack_driver="gelsy")[0].T
@@ -34,15 +36,15 @@ def r2(
     multioutput: str = "pooled",
     held_out: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> float | np.ndarray:
-    """R2 of the least-squares map x -> y with intercept; NaN where a target is constant.
+    """Returns R2 of the least-squares map x -> y with intercept; NaN if a target is constant.
 
     Args:
         x_ND: inputs to fit on.
         y_NE: targets to fit on.
-        multioutput: "pooled": one minus the ratio of summed squares over all outputs, which weighs
-            outputs by their variance (the paper's code); "uniform": mean over outputs of their own
-            R2 (scikit-learn's default); "raw": those R2, f64[E].
-        held_out: (x, y) to score on; None scores in sample, as the published code does.
+        multioutput: "pooled": one minus the ratio of summed squares over all outputs, which weights
+            outputs by their variance (the paper's code); "uniform": mean of the R2 of each output
+            (scikit-learn's default); "raw": R2 of each output, f64[E].
+        held_out: (x, y) to score on; None: score in sample, as the published code does.
     """
     check_one_of(MULTIOUTPUT, multioutput=multioutput)
     a_ED, b_E = fit_affine(x_ND, y_NE)
@@ -57,7 +59,7 @@ def r2(
 
 
 def orthogonality_error(a_ED: np.ndarray, *, normalized: bool = True) -> float:
-    """||A^T A - I||_F of the map z -> h, over sqrt(D) if `normalized` (the paper's number)."""
+    """Returns ||A^T A - I||_F of the map z -> h, over sqrt(D) if `normalized` (the paper)."""
     gram = a_ED.T @ a_ED
     error = np.linalg.norm(gram - np.eye(len(gram)))
     return float(error / np.sqrt(len(gram)) if normalized else error)
@@ -65,7 +67,7 @@ def orthogonality_error(a_ED: np.ndarray, *, normalized: bool = True) -> float:
 
 @dataclass(frozen=True)
 class Bound:
-    """The quantities of the approximate-identifiability theorem (number 3).
+    """Quantities of the approximate-identifiability theorem (theorem 3).
 
     Attributes:
         loss: L(h) = mean ||h' - h||^2.
@@ -83,12 +85,12 @@ class Bound:
 
     @property
     def nonlinearity(self) -> float:
-        """D = max(delta, 0) / (2 rho (1 - rho)): bounds the variance beyond degree one."""
+        """D = max(delta, 0) / (2 rho (1 - rho)), a bound on the variance beyond degree one."""
         return max(self.delta, 0.0) / (2.0 * self.rho * (1.0 - self.rho))
 
     @property
     def bound(self) -> float:
-        """D + (epsilon + D)^2: bounds min_Q E||h - Qz||^2."""
+        """D + (epsilon + D)^2, a bound on min_Q E||h - Qz||^2."""
         return self.nonlinearity + (self.epsilon + self.nonlinearity) ** 2
 
 
@@ -106,12 +108,12 @@ def approximate_bound(h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float) -> B
 def orthogonal_recovery(
     z_ND: np.ndarray, h_ND: np.ndarray, *, center: bool = False
 ) -> tuple[float, np.ndarray]:
-    """min over orthogonal Q of mean ||h - Q z||^2, and Q f64[D, D] (by SVD of E[h z^T]).
+    """Returns min over orthogonal Q of mean ||h - Q z||^2, and Q f64[D, D], by SVD of E[h z^T].
 
     Args:
         z_ND: latents.
         h_ND: encoder outputs, as many as latents.
-        center: whether means are removed first; the published code does not.
+        center: subtract the means first; the published code does not.
     """
     z, h = np.asarray(z_ND, np.float64), np.asarray(h_ND, np.float64)
     if z.shape != h.shape:
@@ -126,9 +128,9 @@ def orthogonal_recovery(
 def bound_slack(
     z_ND: np.ndarray, h_ND: np.ndarray, h_prime_ND: np.ndarray, rho: float, num_blocks: int = 20
 ) -> tuple[float, float]:
-    """Theorem 3's bound minus the recovery error, and its standard error (block jackknife).
+    """Returns theorem 3's bound minus the recovery error, and its block-jackknife standard error.
 
-    A slack below zero by a few standard errors or less is sampling noise.
+    A negative slack of a few standard errors or less is sampling noise.
     """
 
     def slack(keep: np.ndarray) -> float:
@@ -139,63 +141,14 @@ def bound_slack(
 
     block = np.arange(len(z_ND)) * num_blocks // len(z_ND)
     left_out = np.array([slack(block != b) for b in range(num_blocks)])
-    spread = np.square(left_out - left_out.mean()).sum() * (num_blocks - 1) / num_blocks
-    return slack(block >= 0), float(np.sqrt(spread))
-
-
-def hermite_spectrum(
-    z_ND: np.ndarray, h_NE: np.ndarray, degree: int, weights_N: np.ndarray | None = None
-) -> np.ndarray:
-    """Energy of each output at each Hermite degree of z: f64[E, degree + 1], degree 0 the mean.
-
-    Theorem 1 degree by degree: a linear h has all its variance at degree 1.
-
-    Args:
-        z_ND: Gaussian samples, or quadrature nodes (`spectrum.gauss_hermite`).
-        h_NE: the encoder there.
-        degree: largest total degree.
-        weights_N: quadrature weights; then the coefficients are projections, exact for polynomials
-            that the rule integrates. None: least squares on the samples.
-    """
-    indices_PD = multi_indices(z_ND.shape[1], degree)
-    basis_NP = hermite_basis(z_ND, indices_PD)
-    h_NE = np.asarray(h_NE, np.float64)
-    if weights_N is None:
-        coefficients_PE = linalg.lstsq(basis_NP, h_NE, lapack_driver="gelsy")[0]
-    else:
-        coefficients_PE = basis_NP.T @ (weights_N[:, None] * h_NE)
-    total_P = indices_PD.sum(1)
-    by_degree = [np.square(coefficients_PE[total_P == d]).sum(0) for d in range(degree + 1)]
-    return np.stack(by_degree, axis=1)
-
-
-def hermite_loss(energy_ED: np.ndarray, rho: float) -> float:
-    """L(h) = 2 sum_d (1 - rho^d) w_d from `hermite_spectrum` (the stability proof's equation)."""
-    degrees = np.arange(energy_ED.shape[1])
-    return float(2.0 * ((1.0 - rho**degrees) * energy_ED.sum(0)).sum())
-
-
-def dirichlet_energy(
-    encode: Callable[[jax.Array], jax.Array], z_ND: np.ndarray, weights_N: np.ndarray | None = None
-) -> float:
-    """E ||J_h(z)||_F^2, the loss of the second proof (appendix "Dirichlet Energy").
-
-    It equals sum_d d w_d, at least D for a measure-preserving h, with equality for orthogonal maps.
-
-    Args:
-        encode: h, from f32[N, D] to f32[N, E].
-        z_ND: where to evaluate the Jacobian.
-        weights_N: quadrature weights; None: the mean.
-    """
-    jacobian = jax.jit(jax.vmap(jax.jacfwd(lambda z: encode(z[None])[0])))(np.asarray(z_ND))
-    energy_N = np.square(np.asarray(jacobian, np.float64)).sum((1, 2))
-    return float(np.average(energy_N, weights=weights_N))
+    variance = np.square(left_out - left_out.mean()).sum() * (num_blocks - 1) / num_blocks
+    return slack(block >= 0), float(np.sqrt(variance))
 
 
 def recovered_dynamics(
     h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float
 ) -> dict[str, float | np.ndarray]:
-    """Theorem 1's second half: h' | h ~ N(rho h, (1 - rho^2) I) at the optimum.
+    """Compares the dynamics of h with the optimum h' | h ~ N(rho h, (1 - rho^2) I) of theorem 1.
 
     Returns:
         "transition" A f64[E, E] and "noise" f64[E, E], the residual covariance, of the regression
@@ -216,10 +169,10 @@ def recovered_dynamics(
 def evaluate(
     z_ND: np.ndarray, x_NX: np.ndarray, h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float
 ) -> dict[str, float]:
-    """The published code's metrics under its names: R2 pooled and in sample.
+    """Returns the published code's metrics under its names, with R2 pooled and in sample.
 
-    `D_bound`, `delta` and `approx_bound` are those of `Bound` with a negative gap clamped to zero;
-    `procrustes_mse` is `orthogonal_recovery` (NaN where h has not as many outputs as z).
+    `D_bound`, `delta` and `approx_bound` are those of `Bound` with a negative gap clamped to zero.
+    `procrustes_mse` is `orthogonal_recovery`, NaN if h and z differ in their number of features.
     """
     a_ED, _ = fit_affine(z_ND, h_NE)
     bound = approximate_bound(h_NE, h_prime_NE, rho)

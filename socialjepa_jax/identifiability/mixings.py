@@ -1,9 +1,9 @@
 """Nonlinear mixings x = g(z), with exact inverses and log-determinants.
 
-Shape key: N samples, D features.
+The four mixings of "When Does LeJEPA Learn a World Model?" (appendix "Nonlinear Mixing Functions"),
+in the coordinates of its code if the two differ, and the identity. `init` draws a mixing's weights.
 
-The four of the identifiability paper (appendix "Nonlinear Mixing Functions"), with the coordinates
-of its code where the two differ. A mixing's weights, if it has any, come from `init`.
+Shape key: N samples, D features.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.errors import check_one_of
-from socialjepa_jax.models.coupling import Coupling, CouplingConfig
+from socialjepa_jax.models.coupling import Coupling, CouplingConfig, matched_encoder
 from socialjepa_jax.models.functional import Functional, Params, functional
 
 
@@ -27,61 +27,56 @@ class Mixing(Protocol):
         ...
 
     def init(self, key: jax.Array) -> Params:
-        """Random weights; empty where the mixing has none."""
+        """Draws random weights; an empty dictionary if the mixing has none."""
         ...
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """g(z): f32[N, D]."""
+        """Returns g(z): f32[N, D]."""
         ...
 
     def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
-        """g^-1(x): f32[N, D]."""
+        """Returns g^-1(x): f32[N, D]."""
         ...
 
     def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """log |det J_g(z)|: f32[N]."""
+        """Returns log |det J_g(z)|: f32[N]."""
         ...
 
 
 @dataclass(frozen=True)
 class _VolumePreserving:
-    """What the three weightless mixings share. The plane's two coordinates are z0 and z1."""
+    """Base of the mixings without weights; their Jacobians have determinant one."""
 
     dim: int = 2
 
-    def __post_init__(self) -> None:
-        check_one_of((2,), dim=self.dim)
-
     def init(self, key: jax.Array) -> Params:
-        """No weights."""
+        """Returns an empty dictionary: there are no weights."""
         return {}
 
     def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """Zero everywhere."""
+        """Returns zeros f32[N]."""
         return jnp.zeros(z_ND.shape[0], z_ND.dtype)
 
 
 @dataclass(frozen=True)
-class Identity:
-    """g(z) = z: the control that needs no inversion."""
+class _Plane(_VolumePreserving):
+    """Base of the mixings of the plane, with coordinates z0 and z1."""
 
-    dim: int = 2
+    def __post_init__(self) -> None:
+        check_one_of((2,), dim=self.dim)
 
-    def init(self, key: jax.Array) -> Params:
-        """No weights."""
-        return {}
+
+@dataclass(frozen=True)
+class Identity(_VolumePreserving):
+    """g(z) = z in any dimension, the control that needs no inversion."""
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """z."""
+        """Returns z."""
         return z_ND
 
     def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
-        """x."""
+        """Returns x."""
         return x_ND
-
-    def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """Zero everywhere."""
-        return jnp.zeros(z_ND.shape[0], z_ND.dtype)
 
 
 def _rotate(z_ND: jax.Array, turn: float) -> jax.Array:
@@ -93,20 +88,20 @@ def _rotate(z_ND: jax.Array, turn: float) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class Spiral(_VolumePreserving):
+class Spiral(_Plane):
     """g(z) = R(pi |z|) z: a diffeomorphism that preserves the Gaussian."""
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """Turns by pi |z|."""
+        """Rotates each point by pi |z|."""
         return _rotate(z_ND, jnp.pi)
 
     def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
-        """Turns back: the radius is unchanged."""
+        """Rotates back; the radius is the same."""
         return _rotate(x_ND, -jnp.pi)
 
 
 @dataclass(frozen=True)
-class Sinusoid(_VolumePreserving):
+class Sinusoid(_Plane):
     """g(z) = (z0 + sin(1.5 z1), z1)."""
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
@@ -119,7 +114,7 @@ class Sinusoid(_VolumePreserving):
 
 
 @dataclass(frozen=True)
-class Parabola(_VolumePreserving):
+class Parabola(_Plane):
     """g(z) = (z0, z1 + z0^2), the "banana"."""
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
@@ -133,10 +128,10 @@ class Parabola(_VolumePreserving):
 
 @dataclass(frozen=True)
 class RealNVP:
-    """Couplings with random weights; the matched encoder has the same form (`matched`).
+    """Couplings with random weights (Dinh et al., 2017).
 
     Attributes:
-        config: of the couplings; by default those of the published code.
+        config: sizes and kind of the couplings.
     """
 
     config: CouplingConfig
@@ -151,25 +146,24 @@ class RealNVP:
         return functional(lambda rngs: Coupling(self.config, rngs))
 
     def init(self, key: jax.Array) -> Params:
-        """Random weights."""
+        """Draws random weights."""
         return self._functional.init(key)
 
     def forward(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """Layers 0, 1, ..."""
+        """Applies the layers 0, 1, ..."""
         return self._functional.apply(params, z_ND)
 
     def inverse(self, params: Params, x_ND: jax.Array) -> jax.Array:
-        """Layers undone in reverse order."""
+        """Inverts the layers in reverse order."""
         return self._functional.apply(params, x_ND, method="inverse")
 
     def log_det(self, params: Params, z_ND: jax.Array) -> jax.Array:
-        """Sum of the log-scales; zero for additive couplings."""
+        """Returns the sum of the log-scales, zero for additive couplings."""
         return self._functional.apply(params, z_ND, method="log_det")
 
     def matched(self) -> Functional:
-        """The encoder that can undo this mixing exactly, with learnable weights of its own."""
+        """Returns the encoder that can invert this mixing exactly, with learnable weights."""
         config = CouplingConfig(
             self.config.dim, self.config.layers, self.config.kind, init="normal", gain=1.0
         )
-        init, apply = functional(lambda rngs: Coupling(config, rngs))
-        return Functional(init, lambda params, x: apply(params, x, method="inverse"))
+        return matched_encoder(config)

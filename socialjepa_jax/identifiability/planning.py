@@ -1,7 +1,7 @@
-"""Straight-line plans in a latent space and how straight they are in the world.
+"""Straight-line plans in a latent space, and the shape of their paths in the world.
 
-The identifiability paper's planning experiment (appendix "Planning Experiment"); it needs encoded
-states only, so it serves drawn worlds and pictures alike.
+The planning experiment of "When Does LeJEPA Learn a World Model?" (appendix "Planning Experiment").
+It needs encoded states only, so it works with simulated worlds and with images.
 
 Shape key: L library entries, D state dimension, E latent dimension, K plans, T steps.
 """
@@ -20,7 +20,7 @@ class Plans:
 
     Attributes:
         paths: f64[K, T + 1, D], states along each plan, from start to goal.
-        length_ratio: f64[K], path length over the chord's; 1 is straight, more is a detour.
+        length_ratio: f64[K], length of the path over that of its chord; 1 is straight.
         deviation: f64[K], mean distance from the chord, in units of its length.
     """
 
@@ -38,17 +38,17 @@ def straight_line_plans(
     neighbors: int = 1,
     exact_ends: bool = False,
 ) -> Plans:
-    """Interpolates between latents and looks up the states on the way.
+    """Interpolates between latents and looks up the states along the way.
 
     Args:
         states_LD: true states of a library, e.g. joint angles.
         latents_LE: their encodings.
         pairs_K2: i64[K, 2], library rows of the start and the goal of each plan.
         steps: T, straight pieces of a plan.
-        neighbors: entries averaged per step, by the inverse of their latent distance; 1 takes the
-            nearest (the paper; its code averages 5).
-        exact_ends: whether the first and last states are the true ones (the paper's code) rather
-            than looked up; with one neighbour they are the same unless latents coincide.
+        neighbors: entries averaged at each step with weights 1 / latent distance; 1 takes the
+            nearest entry (the paper; its code averages 5).
+        exact_ends: take the true first and last states (the paper's code) instead of looking them
+            up; with one neighbour both are the same unless latents coincide.
     """
     check_positive(steps=steps)
     check_in_range(1, len(states_LD), neighbors=neighbors)
@@ -56,10 +56,10 @@ def straight_line_plans(
     start, goal = latents[pairs_K2[:, 0]], latents[pairs_K2[:, 1]]
     t_T = np.linspace(0.0, 1.0, steps + 1)[None, :, None]
     line_KTE = (1.0 - t_T) * start[:, None] + t_T * goal[:, None]
-    distance, row = spatial.KDTree(latents).query(line_KTE, k=[*range(1, neighbors + 1)])
+    distance, entry = spatial.KDTree(latents).query(line_KTE, k=[*range(1, neighbors + 1)])
     weight = 1.0 / np.maximum(distance, 1e-12)
     weight /= weight.sum(-1, keepdims=True)
-    paths = np.einsum("ktn,ktnd->ktd", weight, states[row])
+    paths = np.einsum("ktn,ktnd->ktd", weight, states[entry])
     ends = states[pairs_K2]
     if exact_ends:
         paths[:, [0, -1]] = ends
@@ -67,7 +67,7 @@ def straight_line_plans(
 
 
 def path_length_ratio(paths_KTD: np.ndarray, ends_K2D: np.ndarray) -> np.ndarray:
-    """Length of each path over the distance of its two ends: f64[K]."""
+    """Returns the length of each path over the distance of its two ends: f64[K]."""
     lengths = np.linalg.norm(np.diff(paths_KTD, axis=1), axis=2).sum(1)
     return lengths / np.linalg.norm(ends_K2D[:, 1] - ends_K2D[:, 0], axis=1)
 
@@ -83,7 +83,7 @@ def _deviation(paths_KTD: np.ndarray, ends_K2D: np.ndarray) -> np.ndarray:
 
 
 def random_pairs(num_states: int, num_plans: int, seed: int = 0) -> np.ndarray:
-    """i64[K, 2]: rows of distinct starts and goals, the same for every encoder compared."""
+    """Draws distinct starts and goals by `seed`, the same for all encoders: i64[K, 2]."""
     rng = np.random.default_rng(seed)
     start = rng.integers(num_states, size=num_plans)
     return np.stack([start, (start + rng.integers(1, num_states, size=num_plans)) % num_states], 1)

@@ -1,7 +1,7 @@
 """Slow feature analysis: linear, polynomial, and sequential (xSFA).
 
-The baselines of the identifiability paper's appendix "Connection to Slow Feature Analysis"
-(Wiskott & Sejnowski, 2002; Sprekeler, Zito & Wiskott, 2014).
+Baselines of "When Does LeJEPA Learn a World Model?", appendix "Connection to Slow Feature Analysis"
+(Wiskott and Sejnowski, 2002; Sprekeler, Zito and Wiskott, 2014).
 
 Shape key: N pairs, D input features, P expanded features, F slow features.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from socialjepa_jax.errors import InputError, check_in_range
-from socialjepa_jax.identifiability.spectrum import multi_indices
+from socialjepa_jax.identifiability.hermite import multi_indices, products
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +20,9 @@ class SlowFeatures:
     """Linear features y = (x - mean) W of zero mean and unit covariance, slowest first.
 
     Attributes:
-        mean: f64[P], of the input.
+        mean: f64[P], mean of the input.
         weights: f64[P, F].
-        correlations: f64[F], of each feature between the views, decreasing.
+        correlations: f64[F], correlation of each feature between the views, decreasing.
     """
 
     mean: np.ndarray
@@ -30,24 +30,24 @@ class SlowFeatures:
     correlations: np.ndarray
 
     def __call__(self, x_NP: np.ndarray) -> np.ndarray:
-        """f64[N, P] -> f64[N, F]."""
+        """Applies the features: f64[N, P] -> f64[N, F]."""
         return (np.asarray(x_NP, np.float64) - self.mean) @ self.weights
 
 
 def linear_sfa(
     x_NP: np.ndarray, x_prime_NP: np.ndarray, num_features: int, rank_tolerance: float = 1e-9
 ) -> SlowFeatures:
-    """The linear features with the largest correlation between views, decorrelated.
+    """Fits the decorrelated linear features with the largest correlation between views.
 
     Args:
         x_NP: first views.
         x_prime_NP: second views of the same rows.
-        num_features: F.
+        num_features: number of features F.
         rank_tolerance: principal directions with less variance than this share of the largest are
             dropped before whitening.
 
     Raises:
-        InputError: fewer directions than features are left.
+        InputError: if fewer directions than features are left.
     """
     x, x_prime = np.asarray(x_NP, np.float64), np.asarray(x_prime_NP, np.float64)
     mean = 0.5 * (x.mean(0) + x_prime.mean(0))
@@ -67,18 +67,14 @@ def linear_sfa(
 
 
 def monomials(x_ND: np.ndarray, degree: int) -> np.ndarray:
-    """All monomials of degree 1 .. `degree` in the columns of x: f64[N, P]."""
+    """Returns all monomials of degree 1 .. `degree` in the columns of x: f64[N, P]."""
     check_in_range(1, 20, degree=degree)
     x_ND = np.asarray(x_ND, np.float64)
     indices_PD = multi_indices(x_ND.shape[1], degree)[1:]
     powers = [np.ones_like(x_ND)]
     for _ in range(degree):
         powers.append(powers[-1] * x_ND)
-    powers_KND = np.stack(powers)
-    expanded = np.ones((len(x_ND), len(indices_PD)))
-    for d in range(x_ND.shape[1]):
-        expanded *= powers_KND[indices_PD[:, d], :, d].T
-    return expanded
+    return products(np.stack(powers), indices_PD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +83,8 @@ class PolynomialFeatures:
 
     Attributes:
         center, spread: f64[D], mean and standard deviation of the input.
-        degree: of the polynomials.
-        slow: features of the monomials.
+        degree: degree of the polynomials.
+        slow: linear features of the monomials.
     """
 
     center: np.ndarray
@@ -97,18 +93,18 @@ class PolynomialFeatures:
     slow: SlowFeatures
 
     def expand(self, x_ND: np.ndarray) -> np.ndarray:
-        """Monomials of the standardised input: f64[N, P]."""
+        """Returns the monomials of the standardised input: f64[N, P]."""
         return monomials((np.asarray(x_ND, np.float64) - self.center) / self.spread, self.degree)
 
     def __call__(self, x_ND: np.ndarray) -> np.ndarray:
-        """f64[N, D] -> f64[N, F]."""
+        """Applies the features: f64[N, D] -> f64[N, F]."""
         return self.slow(self.expand(x_ND))
 
 
 def polynomial_sfa(
     x_ND: np.ndarray, x_prime_ND: np.ndarray, num_features: int, degree: int
 ) -> PolynomialFeatures:
-    """`linear_sfa` on all monomials up to `degree` of the standardised input."""
+    """Fits `linear_sfa` to all monomials up to `degree` of the standardised input."""
     x_ND = np.asarray(x_ND, np.float64)
     center, spread = x_ND.mean(0), x_ND.std(0)
     first, second = (monomials((x - center) / spread, degree) for x in (x_ND, x_prime_ND))
@@ -122,17 +118,17 @@ def xsfa(
     degree: int,
     source_degree: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Extended SFA: one source at a time, its nonlinear transformations projected out.
+    """Extracts sources one at a time by extended SFA (Sprekeler et al., 2014, section 4).
 
-    The slowest polynomial feature is taken for a source; every polynomial of the sources found so
-    far is regressed out of the expanded data; and again (Sprekeler et al., 2014, section 4).
+    The slowest polynomial feature is a source. All polynomials of the sources so far are regressed
+    out of the expanded data before the next source is extracted.
 
     Args:
         x_ND: first views.
         x_prime_ND: second views.
-        num_sources: to extract.
-        degree: of the polynomials of x.
-        source_degree: of the polynomials of the sources that are removed; default `degree`.
+        num_sources: number of sources.
+        degree: degree of the polynomials of x.
+        source_degree: degree of the polynomials of the sources that are removed; default `degree`.
 
     Returns:
         Sources at the first views f64[N, num_sources], and their correlations between views.
@@ -152,7 +148,7 @@ def xsfa(
 
 
 def _without(x_NP: np.ndarray, removed_NQ: np.ndarray) -> np.ndarray:
-    """x less its least-squares regression on the removed functions."""
+    """Returns the residual of the least-squares regression of x on the removed functions."""
     removed_NQ = removed_NQ - removed_NQ.mean(0)
     weights_QP = linalg.lstsq(removed_NQ, x_NP - x_NP.mean(0), lapack_driver="gelsy")[0]
     return x_NP - removed_NQ @ weights_QP

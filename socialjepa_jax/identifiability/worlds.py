@@ -1,46 +1,28 @@
-"""Worlds whose latents are known, drawn on the device: no data set, no iterator, no state.
+"""Worlds with known latents, drawn on the device.
+
+A batch is a pure function of (world, key). The values that differ between the runs of a sweep
+(correlation, shape, mixing weights) are a pytree of arrays, so each agent of one compiled step can
+have its own world.
 
 Shape key: N samples, D latents, X observed features.
-
-A batch is a pure function of (world, key); what differs between the runs of a sweep (correlation,
-shape, mixing weights) is a pytree of arrays, so that the agents of one program may each live in
-a world of their own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from socialjepa_jax.dynamics.stationary import Process
 from socialjepa_jax.errors import InputError, check_non_negative, check_one_of, check_positive
 from socialjepa_jax.identifiability.mixings import Mixing
 
 WorldParams = dict[str, Any]
 
 
-class Process(Protocol):
-    """A stationary latent process (`socialjepa_jax.identifiability.processes`)."""
-
-    @property
-    def dim(self) -> int:
-        """Latents D."""
-        ...
-
-    def stationary(self, params: Any, key: jax.Array, num: int) -> jax.Array:
-        """f32[num, D]."""
-        ...
-
-    def views(
-        self, params: Any, key: jax.Array, num: int, noised: str = "second"
-    ) -> tuple[jax.Array, jax.Array]:
-        """Two f32[num, D]."""
-        ...
-
-
 class Sample(NamedTuple):
-    """Pairs of one transition with what is seen of them.
+    """Pairs of one transition and their observations.
 
     Attributes:
         z: f32[N, D], latents.
@@ -60,12 +42,12 @@ class LatentWorld:
     """Pairs of a latent process seen through a mixing.
 
     Attributes:
-        process: of the latents.
-        mixing: g.
+        process: process of the latents.
+        mixing: map g from latents to observations.
         noised: "second": training pairs (z, z'); "both": two transitions of one z, as the
             identifiability paper's code trains.
-        finite: whether batches are drawn with replacement from a fixed set of pairs, as many as
-            the world's parameter `samples` says, instead of being fresh.
+        finite: draw batches with replacement from a fixed set of pairs, of the size of the world's
+            parameter `samples`, instead of fresh pairs.
     """
 
     process: Process
@@ -79,11 +61,11 @@ class LatentWorld:
             raise InputError(f"process.dim={self.process.dim} must be mixing.dim={self.mixing.dim}")
 
     def params(self, process: Any, seed: int, samples: int | None = None) -> WorldParams:
-        """The arrays of one world.
+        """Returns the arrays of one world.
 
         Args:
-            process: what the process's own `params` returned.
-            seed: of the mixing's weights and of the fixed set of pairs.
+            process: arrays from `process.params`.
+            seed: seed of the mixing's weights and of the fixed set of pairs.
             samples: size of that set; required if and only if the world is finite.
         """
         check_non_negative(seed=seed)
@@ -96,7 +78,7 @@ class LatentWorld:
         return world | {"seed": jnp.uint32(seed), "samples": jnp.int32(samples)}
 
     def batch(self, params: WorldParams, key: jax.Array, num: int) -> dict[str, jax.Array]:
-        """Training pairs: 'views' f32[num, 2, X] and 'index' i32[num]."""
+        """Draws training pairs: 'views' f32[num, 2, X] and 'index' i32[num]."""
         if self.finite:
             index = jax.random.randint(key, (num,), 0, params["samples"])
             data_key = jax.random.fold_in(jax.random.key(params["seed"]), 1)
@@ -106,8 +88,8 @@ class LatentWorld:
         else:
             index = jnp.arange(num)
             first, second = self._latent_views(params, key, num)
-        seen = [self.mixing.forward(params["mixing"], z) for z in (first, second)]
-        return {"views": jnp.stack(seen, axis=1), "index": index}
+        observed = [self.mixing.forward(params["mixing"], z) for z in (first, second)]
+        return {"views": jnp.stack(observed, axis=1), "index": index}
 
     def _latent_views(
         self, params: WorldParams, key: jax.Array, num: int
@@ -115,12 +97,12 @@ class LatentWorld:
         return self.process.views(params["process"], key, num, self.noised)
 
     def sample(self, params: WorldParams, key: jax.Array, num: int) -> Sample:
-        """Fresh pairs of one transition with their latents, for evaluation."""
+        """Draws fresh pairs of one transition with their latents, for evaluation."""
         z, z_prime = self.process.views(params["process"], key, num)
         x, x_prime = (self.mixing.forward(params["mixing"], v) for v in (z, z_prime))
         return Sample(z, x, z_prime, x_prime)
 
 
 def stack(worlds: Sequence[WorldParams]) -> WorldParams:
-    """Puts the worlds of several agents side by side: leaves get a leading agent axis."""
+    """Stacks the worlds of agents: leaves get a leading agent axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)

@@ -1,6 +1,5 @@
 import pathlib
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +7,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.identifiability import metrics, spectrum
+from socialjepa_jax.identifiability import hermite, metrics
+from tests.identifiability.polynomials import random_polynomial
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
 RNG = np.random.default_rng(0)
@@ -70,52 +70,19 @@ def test_orthogonal_recovery_finds_the_rotation():
     assert centred < 1e-25 < shifted
 
 
-def _random_polynomial(rng, dim, degree, size):
-    """Coefficients f64[P, dim] of a random zero-mean polynomial map, its indices."""
-    indices = spectrum.multi_indices(dim, degree)
-    coefficients = size * rng.standard_normal((len(indices), dim))
-    coefficients[0] = 0.0
-    return indices, coefficients
-
-
-@pytest.mark.parametrize("degree", [1, 2, 4])
-def test_loss_decomposes_over_hermite_degrees(degree):
-    """L(h) from a quadrature over (z, eta) equals 2 sum_d (1 - rho^d) w_d."""
-    rho, order = 0.7, degree + 1
-    indices, coefficients = _random_polynomial(RNG, 2, degree, 1.0)
-    nodes, weights = spectrum.gauss_hermite(4, order)
-    z, eta = nodes[:, :2], nodes[:, 2:]
-    h, h_prime = (
-        spectrum.hermite_basis(v, indices) @ coefficients
-        for v in (z, rho * z + np.sqrt(1 - rho**2) * eta)
-    )
-    loss = weights @ np.square(h_prime - h).sum(1)
-    z2, w2 = spectrum.gauss_hermite(2, order)
-    h2 = spectrum.hermite_basis(z2, indices) @ coefficients
-    energy = metrics.hermite_spectrum(z2, h2, degree, w2)
-    np.testing.assert_allclose(metrics.hermite_loss(energy, rho), loss, rtol=1e-10)
-    by_degree = [np.square(coefficients[indices.sum(1) == d]).sum(0) for d in range(degree + 1)]
-    np.testing.assert_allclose(energy, np.stack(by_degree, 1), atol=1e-10)
-    samples = RNG.standard_normal((200, 2))
-    regressed = metrics.hermite_spectrum(
-        samples, spectrum.hermite_basis(samples, indices) @ coefficients, degree
-    )
-    np.testing.assert_allclose(regressed, energy, atol=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_bound_is_never_violated_on_random_quadratic_maps(seed):
-    """Exact moments by quadrature: no sampling error, so no tolerance but rounding."""
+    """Moments are exact by quadrature, so the tolerance is rounding alone."""
     rng = np.random.default_rng(seed)
     rho = rng.uniform(0.1, 0.99)
-    indices, coefficients = _random_polynomial(rng, 2, 2, rng.choice([1e-3, 0.1, 1.0]))
+    indices, coefficients = random_polynomial(rng, 2, 2, rng.choice([1e-3, 0.1, 1.0]))
     coefficients[1:3] += stats.ortho_group.rvs(2, random_state=seed).T
-    nodes, weights = spectrum.gauss_hermite(2, 3)
-    h = spectrum.hermite_basis(nodes, indices) @ coefficients
-    energy = metrics.hermite_spectrum(nodes, h, 2, weights)
+    nodes, weights = hermite.gauss_hermite(2, 3)
+    h = hermite.hermite_basis(nodes, indices) @ coefficients
+    energy = hermite.hermite_spectrum(nodes, h, 2, weights)
     covariance = (h * weights[:, None]).T @ h
     trace = np.trace(covariance)
-    loss = metrics.hermite_loss(energy, rho)
+    loss = hermite.hermite_loss(energy, rho)
     bound = metrics.Bound(
         loss, trace, np.linalg.norm(covariance - np.eye(2)), loss - 2 * (1 - rho) * trace, rho
     )
@@ -129,9 +96,9 @@ def test_bound_is_never_violated_on_random_quadratic_maps(seed):
 def test_sampled_bound_holds_within_its_standard_error(size):
     rng = np.random.default_rng(7)
     z, z_prime = _pair(4000, 2, 0.9, rng)
-    indices, coefficients = _random_polynomial(rng, 2, 2, size)
+    indices, coefficients = random_polynomial(rng, 2, 2, size)
     coefficients[1:3] += np.eye(2)
-    h, h_prime = (spectrum.hermite_basis(v, indices) @ coefficients for v in (z, z_prime))
+    h, h_prime = (hermite.hermite_basis(v, indices) @ coefficients for v in (z, z_prime))
     slack, error = metrics.bound_slack(z, h, h_prime, 0.9)
     assert error > 0
     assert slack > -4 * error
@@ -147,22 +114,6 @@ def test_jackknife_error_is_the_spread_over_repetitions():
         errors.append(error)
     # The standard deviation of 60 values is known to 9 %; four of those.
     np.testing.assert_allclose(np.mean(errors), np.std(slacks, ddof=1), rtol=0.4)
-
-
-def test_dirichlet_energy_is_the_degree_weighted_variance():
-    nodes, weights = spectrum.gauss_hermite(2, 8)
-
-    def encode(z):
-        first, second = z[:, 0], z[:, 1]
-        return jnp.stack([first * second, (first**3 - 3 * first) / np.sqrt(6.0)], 1)
-
-    h = np.asarray(encode(jnp.asarray(nodes)), np.float64)
-    energy = metrics.hermite_spectrum(nodes, h, 3, weights)
-    expected = (energy * np.arange(4)).sum()
-    np.testing.assert_allclose(expected, 5.0, rtol=1e-5)
-    np.testing.assert_allclose(
-        metrics.dirichlet_energy(encode, nodes.astype(np.float32), weights), expected, rtol=1e-5
-    )
 
 
 def test_recovered_dynamics_of_a_rotated_world():

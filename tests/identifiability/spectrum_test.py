@@ -4,42 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from socialjepa_jax.dynamics import stationary
+from socialjepa_jax.dynamics.langevin import Langevin
+from socialjepa_jax.dynamics.stationary import Copula
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.identifiability import spectrum
-
-
-def test_hermite_polynomials_are_orthonormal():
-    nodes, weights = spectrum.gauss_hermite(1, 12)
-    values = spectrum.hermite(nodes[:, 0], 10)
-    np.testing.assert_allclose(values @ (weights[:, None] * values.T), np.eye(11), atol=1e-12)
-    x = np.linspace(-2, 2, 5)
-    np.testing.assert_allclose(spectrum.hermite(x, 3)[3], (x**3 - 3 * x) / math.sqrt(6))
-    assert spectrum.hermite(x, 0).shape == (1, 5)
-
-
-def test_multi_indices_are_all_of_them_by_degree():
-    indices = spectrum.multi_indices(3, 4)
-    assert len({tuple(row) for row in indices}) == len(indices) == math.comb(7, 3)
-    assert (np.diff(indices.sum(1)) >= 0).all()
-
-
-def test_mehlers_formula_as_a_series():
-    x, y = np.meshgrid(np.linspace(-3, 3, 13), np.linspace(-3, 3, 13))
-    for rho in (0.2, 0.5, 0.7):
-        series = spectrum.mehler_series(x, y, rho, 120)
-        np.testing.assert_allclose(series, spectrum.mehler_kernel(x, y, rho), atol=1e-6)
-
-
-@pytest.mark.parametrize("rho", [0.3, 0.7, 0.95])
-def test_mehlers_formula_as_an_expectation(rho):
-    """E[He_k(rho z + sqrt(1 - rho^2) eta)] over eta is rho^k He_k(z): theorem 1, step 1."""
-    nodes, weights = spectrum.gauss_hermite(1, 40)
-    z = np.linspace(-3, 3, 31)
-    z_prime = rho * z[:, None] + math.sqrt(1 - rho**2) * nodes[:, 0][None]
-    averaged = spectrum.hermite(z_prime, 8) @ weights
-    expected = rho ** np.arange(9)[:, None] * spectrum.hermite(z, 8)
-    np.testing.assert_allclose(averaged, expected, atol=1e-6)
+from socialjepa_jax.identifiability import hermite, spectrum
 
 
 def test_gaussian_spectrum_is_hermites():
@@ -48,7 +16,7 @@ def test_gaussian_spectrum_is_hermites():
     inner = np.abs(found.nodes) < 3
     for k in range(4):
         sign = np.sign(found.functions[k][-1])
-        expected = spectrum.hermite(found.nodes, 3)[k] * sign
+        expected = hermite.hermite(found.nodes, 3)[k] * sign
         np.testing.assert_allclose(found.functions[k][inner], expected[inner], atol=1e-3)
     assert found.non_affinity < 1e-6
 
@@ -75,7 +43,7 @@ def test_first_eigenfunction_is_monotone_and_affine_for_the_gaussian_only(alpha)
 
 def test_drawn_langevin_pairs_decorrelate_as_the_spectrum_says():
     alpha, rho, num = 8.0, 0.7, 20_000
-    process = stationary.Langevin(1, substeps=64)
+    process = Langevin(1, substeps=64)
     views = process.views(process.params(rho, alpha), jax.random.key(0), num)
     found = spectrum.gennorm_spectrum(alpha)
     first, second = (found.evaluate(1, np.asarray(v)[:, 0]) for v in views)
@@ -85,7 +53,7 @@ def test_drawn_langevin_pairs_decorrelate_as_the_spectrum_says():
 
 def test_drawn_copula_pairs_decorrelate_as_the_spectrum_says():
     alpha, rho, num = 0.5, 0.7, 20_000
-    process = stationary.Copula(1)
+    process = Copula(1)
     views = process.views(process.params(rho, alpha), jax.random.key(1), num)
     found = spectrum.copula_spectrum(alpha)
     for k in (1, 2):
@@ -125,5 +93,3 @@ def test_oracle_of_a_non_gaussian_world_is_the_first_eigenfunction():
 def test_refuses_more_features_than_the_spectra_hold():
     with pytest.raises(InputError, match="num_features=2"):
         spectrum.oracle([spectrum.copula_spectrum(2.0, num_modes=2)], [0.1], 2)
-    with pytest.raises(InputError, match="rho=1"):
-        spectrum.mehler_kernel(np.zeros(1), np.zeros(1), 1.0)
