@@ -1,1 +1,1 @@
-"""One file an experiment. Each returns a ConfigDict whose every field can be overridden."""
+"""Experiments, one file each: `get_config()` returns a ConfigDict whose fields flags override."""

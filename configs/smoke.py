@@ -1,12 +1,36 @@
-"""Any experiment made so small that it runs in seconds: for tests and rehearsals, no meaning."""
+"""toys_ijepa made so small that it runs in seconds, to check an installation.
+
+`shrink` makes any experiment as small, for tests and rehearsals.
+
+Paper: none; the numbers of this run mean nothing.
+Command: python -m socialjepa_jax.train --preset=smoke --workdir=runs/smoke
+Cost: 25 seconds of CPU time, 8 if an earlier run left its compiled programs.
+Expected: exit code 0, a report, and losses of 0.73-0.75 after 20 steps.
+"""
 
 import copy
 
 import ml_collections
 
+from configs import toys_ijepa
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """Returns toys_ijepa with 15 objects, an encoder of width 16 and 20 steps."""
+    config = shrink(toys_ijepa.get_config(), steps=20)
+    config.name = "Smoke test: toys, I-JEPA, 0 against 160 degrees"
+    config.run.steps_per_call = config.run.log_every = config.run.eval_every = 10
+    config.run.save_every = 10
+    return config
+
 
 def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.ConfigDict:
-    """Returns the experiment with few states, a tiny encoder and few steps."""
+    """Returns a copy of an experiment with few states, a tiny encoder and few steps.
+
+    Args:
+        config: any experiment.
+        steps: number of steps.
+    """
     config = copy.deepcopy(config)
     if config.data.kind == "toys":
         config.data.instances = 3

@@ -2,9 +2,11 @@
 
 Paper: Social-JEPA, sections 3-4 (smallNORB's protocol, 0 against 160 degrees), made small.
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa.py --workdir=runs/toys
-Cost: four to five minutes on two CPU cores (3.4 measured on jax 0.10.2). The third agent shares the
-first one's camera and nothing else: it is the ceiling of what another seed alone leaves.
-Expected: see the honest table in BUILD_NOTES.md, which trains this on finer patches and longer.
+Cost: four to five minutes on two CPU cores (1,450-2,400 images/s).
+Expected: R2 0.86 and 0.87 between the cameras (two pairs, held-out objects, one run on jax 0.10.2),
+untrained 0.80 and 0.82, pixel PCA 0.65 and 0.63; 8.0 shared dimensions, untrained 2.9, pixel PCA
+11.7; DSC 0.78, untrained 0.71; NOS@10 0.57, untrained 0.85; RankMe 9.7-10.3. The third agent shares
+only the first one's camera; between these two R2 is 0.98, the ceiling.
 """
 
 import ml_collections
@@ -19,7 +21,7 @@ from socialjepa_jax.optim import AdamW
 
 
 def get_config() -> ml_collections.ConfigDict:
-    """The five-minute default."""
+    """Returns the default experiment."""
     return to_config_dict(
         Experiment(
             name="Toys, I-JEPA, 0 against 160 degrees",

@@ -4,8 +4,8 @@ Paper: Social-JEPA, appendix A.1-A.2 and Table 3 (smallNORB's column): AdamW (0.
 3e-4, weight decay 0.05, clip 1.0, batch 256, 4 target blocks of 7x7, EMA 0.996 -> 1.0, predictor
 width 2048, latent CLS.
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa_vits.py --workdir=runs/vits
-Cost: 21.6 GFLOP a picture; 200 epochs of 1,728 training states are 1,350 steps of 256 an agent.
-Expected: not measured yet.
+Cost: 14.3 PFLOP: 20.65 GFLOP per image, 2 agents, 1,350 steps of 256 (200 epochs of 1,728 states).
+Expected: not run to its end; the paper has R2 0.891, DSC 0.872 and NOS@10 0.27 on smallNORB.
 """
 
 import ml_collections
@@ -20,7 +20,7 @@ from socialjepa_jax.optim import AdamW
 
 
 def get_config() -> ml_collections.ConfigDict:
-    """ViT-S/16 as in Table 3."""
+    """Returns the experiment with the ViT-S/16 of Table 3."""
     return to_config_dict(
         Experiment(
             name="Toys, I-JEPA ViT-S/16, 0 against 160 degrees",

@@ -17,6 +17,7 @@ PRESETS = {
         "eth80_ijepa",
         "eth80_lejepa",
         "folder_ijepa",
+        "smoke",
     )
 }
 
