@@ -120,7 +120,7 @@ def contact_sheet(
     lighting: int = 0,
     samples: int = 4,
 ) -> np.ndarray:
-    """Renders one image of all objects: a row per category, a column per instance.
+    """Renders one image of all objects for documents: a row per category, a column per instance.
 
     Args:
         instances: objects in each category.
