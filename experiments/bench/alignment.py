@@ -5,7 +5,7 @@ no side gains by using more cores, and the best of a few runs counts on either s
 scikit-learn (`pip install socialjepa_jax[bench]`).
 
 Command: taskset -c 0 python -m experiments.bench_alignment [--small] [--large=20000] [--repeats=3]
-Cost: two minutes on one CPU core; `--small` (4,000 pairs of 64 features) ten seconds.
+Cost: 2 minutes on one CPU core; `--small` (4,000 pairs of 64 features) 10 seconds.
 Expected, without `--small` (20,000 pairs of 384 features, 5,000 test rows): fit and all metrics
 11.3 to 12.7 times as fast (target 8); DSC of 3,000 rows 23.5 times (target 20), error 1.5e-7; DSC
 and NOS@10 of 20,000 rows at 75 to 88 % of the speed of all N x N products (target 65 %), in

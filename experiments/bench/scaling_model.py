@@ -15,7 +15,7 @@ steps of the GPU suite. Without the suite, 0.35 of 790 TFLOP/s and a fixed milli
 and the report says so.
 
 Command: python -m experiments.scaling_model [--suite=DIR/gpu_suite.json] [--batch=1024]
-Cost: three seconds on one CPU core.
+Cost: 3 seconds on one CPU core.
 Expected, on the assumed chip: 77.9, 78.5 and 79.1 ms on 8, 64 and 512 chips of 1,024 images each,
 99.9 to 99.8 % efficient with overlap; one batch of 8,192 is below 90 % from 128 chips on.
 """

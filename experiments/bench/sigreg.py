@@ -7,7 +7,7 @@ instead. Prints one JSON object a line.
 
 Command: OMP_NUM_THREADS=1 taskset -c 0 python -m experiments.bench_sigreg [--table6]
     [--repeats=7] [--shapes=3] [--out=FILE.json]
-Cost: two minutes on one CPU core with torch, one without.
+Cost: 2 minutes on one CPU core with torch, 1 without.
 Expected, for N, D, M = 512, 384, 1024: 17.4 times as fast as torch eager (target 10), 2.16 times as
 torch compiled (1.5), 7.4 times as plain JAX; temporaries of 1.8 N M floats (5.5); error of the
 gradient at most 2.6e-6 (3e-6). Table 6, (N, M) = (512, 512), (8192, 512), (32768, 512): 10.1, 125

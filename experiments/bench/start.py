@@ -8,7 +8,7 @@ an old one restoring. The images are rendered before. The networks are the two V
 `toys_ijepa_vits`, on so few and small images that the start takes most of the time.
 
 Command: taskset -c 0 python -m experiments.bench_start [--out=FILE.json]
-Cost: two minutes on one CPU core.
+Cost: 2 minutes on one CPU core.
 Expected: warm / cold compilation of the step 0.21 (4.4 over 21.2 s; target 0.25); to the first
 step 0.28 to 0.30 in the same workdir (10.9 to 11.8 over 39.5 s), 0.36 in another one.
 """

@@ -7,7 +7,7 @@ with the views of both sizes packed into one pass of the encoder or in one pass 
 process CPU time on one thread, the least of the repeats, which alternate between the programs.
 
 Command: taskset -c 0 python -m experiments.bench_vit [--repeats=7] [--out=FILE.json]
-Cost: four minutes on one CPU core.
+Cost: 4 minutes on one CPU core.
 Expected: speed over PyTorch eager 0.89, compiled 0.87 (target 0.75); masking everything / dropping
 tokens 1.61 to 1.69 (target 1.6); resident pipeline / constant batch 1.02 (target 1.02); SIGReg's
 share 0.63 % (target 1 %); packed / separate views 0.93 to 1.04. Only ratios within a run mean much.
