@@ -1,1 +1,1 @@
-"""Benchmarks of speed, beside their limits and beside PyTorch."""
+"""Benchmarks: speed against targets, hardware limits and other libraries; reliability."""

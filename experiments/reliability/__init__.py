@@ -1,1 +1,1 @@
-"""Reliability: runs that are killed, signalled, damaged and lied to, and what came of it."""
+"""Checks of runs that are killed, signalled, divided over processes or given damaged files."""

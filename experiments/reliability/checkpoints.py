@@ -43,7 +43,7 @@ DAMAGES: dict[str, dict[str, Callable[[bytes], bytes | None]]] = {
     },
     "every file": {"cut in half": _half},
 }
-"""What can happen to a checkpoint: files -> name -> their new contents; None: the file is gone."""
+"""Damages of a checkpoint: files -> name -> function of their contents; None: no file."""
 
 
 def _damage(step: pathlib.Path, which: str, change: Callable[[bytes], bytes | None]) -> None:

@@ -1,4 +1,4 @@
-"""The fixture's run on image files, streamed by one process or several."""
+"""The fixture's run on image files, and the batches that processes read of them."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the checks share: a folder, runs in child processes, an uninterrupted run, and figures."""
+"""Shared by the checks: their figures, their folder, and the run that nothing interrupts."""
 
 import dataclasses
 import functools
@@ -86,7 +86,7 @@ class Fixture:
 
     @functools.cached_property
     def uninterrupted(self) -> pathlib.Path:
-        """Workdir of the run that nothing happened to."""
+        """Workdir of the run without kills, signals and damage."""
         workdir = self.folder / "uninterrupted"
         code = self.children.finish(self.experiment, workdir)
         if code != 0:
@@ -118,7 +118,7 @@ def abstract_state(experiment: Experiment) -> AgentState:
 
 
 def stderr(workdir: pathlib.Path, process: int = 0) -> str:
-    """Returns what a process of a run has written to its standard error."""
+    """Returns the standard error of a process of a run."""
     return (workdir / f"stderr{f'_{process}' if process else ''}.txt").read_text()
 
 

@@ -57,7 +57,7 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def arrays(marker: str) -> dict[str, bytes]:
-    """Contents of `.npy` files, by what is wrong with them."""
+    """Contents of `.npy` files: fault -> bytes."""
     objects = np.empty((2, 2), object)
     objects[:] = Payload(marker)
     good = _npy(np.ones((4, 3), np.float32))

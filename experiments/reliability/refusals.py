@@ -53,7 +53,7 @@ def _bad_folders(fixture: Fixture) -> dict[str, tuple[pathlib.Path, Experiment, 
 
 
 def _not_refused(name: str, experiment: Experiment, workdir: pathlib.Path, words: str) -> list[str]:
-    """Returns nothing if the run is refused in these words, or the name and what it said."""
+    """Returns an empty list if the run is refused in these words, else a line for the table."""
     try:
         loop.fit(experiment, workdir)
         said = "not refused"

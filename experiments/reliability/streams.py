@@ -117,7 +117,7 @@ ENDS = {"end": 0, "kill": -signal.SIGKILL, "signal": 75, "exception": 1}
 
 
 def stream_leftovers(fixture: Fixture) -> Figures:
-    """Ends runs in every way of `ENDS` and counts what is left of them after 3 s."""
+    """Ends runs in every way of `ENDS`: no worker and no shared memory is left after 3 s."""
     folder = data.write_files(fixture.folder / "stream_leftovers")
     return Figures.of_parts(**{name: _ended(fixture, folder, name) for name in ENDS})
 

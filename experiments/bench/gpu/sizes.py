@@ -73,4 +73,4 @@ REHEARSAL = Sizes(
 
 
 class MissingPart(Exception):
-    """A section cannot be measured here: what it needs is not installed or not defined."""
+    """A section needs a library or an objective that does not exist here."""

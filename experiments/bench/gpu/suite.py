@@ -5,7 +5,7 @@ token dropping; attention kernels; SIGReg; augmentation on the device; the toy w
 the sweep of 189 runs; alignment of many latents; a PyTorch step where torch is installed.
 
 Every figure is saved at once: the same command goes on with the sections that are not done, and
-loads what it had compiled. No section begins after `--seconds`, and the one at work then ends with
+loads the compiled programs. No section begins after `--seconds`, and the one at work then ends with
 its next figure. A section that needs something that is missing is skipped, and says why.
 Writes DIR/gpu_suite.json and DIR/gpu_suite.txt.
 

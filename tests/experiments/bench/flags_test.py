@@ -1,4 +1,4 @@
-"""The command lines of the benches: what they take, refuse and write."""
+"""Command lines of the benches: refused flags and written files."""
 
 import json
 import subprocess
@@ -64,7 +64,7 @@ def test_sigreg_is_measured_as_the_flags_say(run, table6, tmp_path, capsys, monk
     assert (missed in printed) is not table6 and "gradient error" not in str(printed)
 
 
-def test_the_program_says_in_one_line_what_is_wrong():
+def test_an_unknown_flag_is_refused_in_one_line():
     command = [sys.executable, "-m", "experiments.bench_sigreg", "--shape=1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""

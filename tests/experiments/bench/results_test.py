@@ -1,4 +1,4 @@
-"""Figures beside their targets, and the files that they are written to."""
+"""Verdicts of figures, and the files that they are written to."""
 
 import pytest
 

@@ -111,7 +111,7 @@ SUMS = 2 * 16 * 16 * 2 + 32 + 64 + 32**2 + 64**2
                      SUMS, marks=pytest.mark.nightly),
     ],
 )  # fmt: skip
-def test_a_step_sums_its_gradients_and_next_to_nothing_else(objective, agents, others):
+def test_a_step_sums_its_gradients_and_little_else(objective, agents, others):
     found = collectives(compiled_step(objective, agents, 8))
     assert {c.kind for c in found} == {"all-reduce"}
     assert {c.group for c in found} == {8 // agents}  # an agent's devices, never another's
@@ -119,7 +119,7 @@ def test_a_step_sums_its_gradients_and_next_to_nothing_else(objective, agents, o
     assert 4 * others < rest < 4 * others + 1024  # a kilobyte of scalars and further means
 
 
-def test_collectives_are_read_off_a_program():
+def test_collectives_are_read_from_a_program():
     text = """
   %all-reduce.1 = (f32[4,8]{1,0}, f32[]) all-reduce(%a, %b), replica_groups={{0,1},{2,3}}
   %x = f32[4] add(%c, %d)
@@ -187,7 +187,7 @@ def test_the_chip_is_fitted_to_the_suite_and_the_report_says_so(tmp_path):
     assert "assumed" in scaling_model.assumed_chip(IJepa(vit=VIT)).origin
 
 
-def test_files_that_are_none_are_refused(tmp_path):
+def test_files_of_other_programs_and_rehearsals_are_refused(tmp_path):
     path = tmp_path / "gpu_suite.json"
     path.write_text('{"device": "x", "rehearsal": false, "sections": {"lejepa": {}}}')
     with pytest.raises(InputError, match="two batch sizes, has 0"):

@@ -1,4 +1,4 @@
-"""The bench of starts, rehearsed."""
+"""The bench of starts, with tiny networks."""
 
 import pathlib
 
@@ -17,7 +17,7 @@ def test_the_networks_are_those_of_the_preset():
 
 
 @pytest.mark.nightly
-def test_a_run_that_cannot_start_is_said(tmp_path):
+def test_a_run_that_cannot_start_is_an_error_with_its_last_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RuntimeError, match=r"no step was done: error: .*file"):
         start.first_step("tiny", pathlib.Path(tmp_path / "file" / "run"))

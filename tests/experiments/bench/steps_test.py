@@ -1,4 +1,4 @@
-"""The steps that benches time."""
+"""Training steps that benches time."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_the_constant_batch_is_taken_as_it_is():
 
 @pytest.mark.nightly
 def test_masking_everything_is_the_same_loss():
-    """Otherwise the ratio of the times would say nothing."""
+    """Otherwise the ratio of the times would mean nothing."""
     import jax
 
     vit = ViTConfig(image_size=24, patch_size=4, channels=1, width=16, depth=2, heads=2)

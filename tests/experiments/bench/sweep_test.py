@@ -1,4 +1,4 @@
-"""The bench of sweeps: what its command line takes."""
+"""The command line of the bench of sweeps."""
 
 import pytest
 

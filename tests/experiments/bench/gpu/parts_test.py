@@ -7,8 +7,8 @@ from experiments.bench.gpu import parts
 from experiments.bench.gpu.sizes import REHEARSAL
 
 
-def test_attention_is_held_to_what_auto_takes(monkeypatch):
-    """A kernel that fails without a word hides nothing; the fastest is not what auto takes here."""
+def test_the_kernel_that_auto_chooses_is_compared_with_the_fastest(monkeypatch):
+    """A kernel fails without a message, and "auto" does not choose the fastest."""
     times = {"xla": 2.0, "pallas": 1.0}
 
     def layer(sizes, tokens, choice):

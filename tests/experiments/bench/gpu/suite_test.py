@@ -1,4 +1,4 @@
-"""The GPU suite: its rehearsal, what it saves, and what a second call does."""
+"""The GPU suite: its rehearsal, its files, and a second call."""
 
 import dataclasses
 import itertools
@@ -72,11 +72,11 @@ def sections(monkeypatch):
     return calls
 
 
-def test_a_second_call_does_what_the_first_one_left(sections, tmp_path):
+def test_a_second_call_measures_the_sections_that_are_not_done(sections, tmp_path):
     first = suite.run(tmp_path, [], REHEARSAL)
     assert first["sections"]["shaky"]["why"] == "RuntimeError: out of memory"
     text = (tmp_path / "gpu_suite.txt").read_text()
-    assert "[shaky] failed" in text and "late " in text  # what it found before it failed
+    assert "[shaky] failed" in text and "late " in text  # measured before it failed
     assert "[missing] skipped: there is no such part" in text
     assert "1 of 2 targets met" in text
     second = suite.run(tmp_path, [], REHEARSAL)
@@ -104,7 +104,7 @@ def test_a_section_goes_no_further_after_the_time(sections, tmp_path, monkeypatc
 
 
 def test_a_section_that_ends_after_the_time_is_done(sections, tmp_path, monkeypatch):
-    """What gives all its figures at once has nothing left to measure."""
+    """A section that returns a list has nothing left to measure."""
     clock = itertools.count(0.0, 10.0)
     monkeypatch.setattr(suite.time, "monotonic", lambda: next(clock))
     section = suite.run(tmp_path, ["fine"], REHEARSAL, limit=15.0)["sections"]["fine"]
@@ -112,7 +112,7 @@ def test_a_section_that_ends_after_the_time_is_done(sections, tmp_path, monkeypa
     assert [row["name"] for row in section["rows"]] == ["figure", "other"]
 
 
-def test_what_was_found_before_a_kill_is_saved(sections, tmp_path, monkeypatch):
+def test_figures_from_before_a_kill_are_saved(sections, tmp_path, monkeypatch):
     def killed(sizes):
         yield Result("first", 1.0)
         raise KeyboardInterrupt

@@ -26,7 +26,7 @@ def test_the_peak_is_measured_before_a_step_fills_the_memory(monkeypatch):
     assert order[:2] == ["peak", "step"]
 
 
-def test_the_targets_are_those_published():
+def test_targets_and_stretch_targets_of_the_steps():
     """Shares of the peak for steps that the sections build: pass and stretch."""
     sizes = dataclasses.replace(REHEARSAL, ijepa=(2,))
     step = steps.Step(lambda: np.zeros(1), _Compiled(), 2, 1e9, 1.0)
@@ -40,7 +40,7 @@ def test_the_targets_are_those_published():
     assert (mae.target, mae.stretch) == pytest.approx((0.33, 0.45))
 
 
-def test_a_bandwidth_that_is_not_known_is_not_said():
+def test_an_unknown_bandwidth_is_left_out_of_the_note():
     for accessed, said in ((1e6, True), (float("nan"), False)):
         step = steps.Step(lambda: None, _Compiled(), 2, 1e9, accessed)
         assert ("of the bandwidth" in training._note(step, 0.1)) is said
