@@ -1,74 +1,125 @@
-"""An experiment's compiled program: the trainer, what differs between agents, what they see."""
+"""From an experiment to its parts: the trainer, what differs between agents, and the feed."""
 
-from collections.abc import Callable
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import agents as agents_lib
-from socialjepa_jax import config as config_lib
 from socialjepa_jax import sharding
-from socialjepa_jax.agents import AgentState, Trainer
-from socialjepa_jax.config import Experiment
+from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
+from socialjepa_jax.config import AGENT_SEEDS, Experiment
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.data.resident import AgentData, channel_statistics, put_on_devices
+from socialjepa_jax.data.protocols import ImageFeed, Opening
+from socialjepa_jax.data.resident import ResidentFeed
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams
 
 
-def make_trainer(experiment: Experiment) -> Trainer:
-    """Builds the compiled program of an experiment for the devices at hand.
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The compiled parts of an experiment.
+
+    Attributes:
+        trainer: initialises, steps and encodes the agents.
+        hparams: settings that differ between agents, arrays [A] on the devices.
+    """
+
+    trainer: Trainer
+    hparams: HParams
+
+    @property
+    def abstract_state(self) -> AgentState:
+        """Shapes, dtypes and shardings of a state: what a checkpoint is restored into."""
+        by_agent = sharding.by_agent(self.trainer.mesh)
+        return jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=by_agent),
+            jax.eval_shape(self.trainer.init, self.hparams),
+        )
+
+    def fresh_state(self, same_init: bool = False) -> AgentState:
+        """Draws the agents' states at step 0.
+
+        Args:
+            same_init: all agents start from the first agent's initial parameters.
+        """
+        hparams = self.hparams
+        if same_init:
+            seeds = np.asarray(sharding.fetch(hparams["seed"]))
+            by_agent = sharding.by_agent(self.trainer.mesh)
+            hparams = {**hparams, "seed": sharding.put(np.full_like(seeds, seeds[0]), by_agent)}
+        return self.trainer.init(hparams)
+
+
+def build(
+    experiment: Experiment,
+    trainer_class: Callable[..., Trainer] = Trainer,
+    devices: Sequence[jax.Device] | None = None,
+) -> Parts:
+    """Builds the parts of an experiment.
+
+    Args:
+        experiment: what to run.
+        trainer_class: makes the trainer from its fields.
+        devices: to run on; default all.
 
     Raises:
-        InputError: they cannot do what it asks for.
+        InputError: the devices cannot do what the experiment asks for.
     """
     run = experiment.run
     for vit in vits(experiment.objective):
         attention.check(vit.attention, vit.width // vit.heads, vit.dtype)
-    return Trainer(
+    trainer = trainer_class(
         objective=experiment.objective,
         optimizer=experiment.optim,
-        augmentation=experiment.augment,
         total_steps=run.steps,
         batch_size=run.batch_size,
         steps_per_call=run.steps_per_call,
-        mesh=sharding.make_mesh(len(experiment.agents.seeds), run.batch_size, jax.devices()),
-        agent_map=agents_lib.choose_agent_map(run.agent_map, run.exact_shards),
+        mesh=sharding.make_mesh(
+            len(experiment.agents.seeds), run.batch_size, devices or jax.devices()
+        ),
+        agent_map=choose_agent_map(run.agent_map),
         max_skips=experiment.monitors.max_skips,
-        exact_shards=run.exact_shards,
     )
-
-
-def make_hparams(experiment: Experiment) -> HParams:
-    """What differs between agents, as arrays [A]."""
     # One number names the repetition and the agent, so that equal agent seeds of different
     # repetitions share nothing either.
-    seeds = [experiment.seed * config_lib.AGENT_SEEDS + seed for seed in experiment.agents.seeds]
-    return {
-        "seed": jnp.asarray(np.asarray(seeds, np.uint32)),
-        "learning_rate": jnp.ones(len(seeds), jnp.float32),
-        "total_steps": jnp.full(len(seeds), experiment.run.steps, jnp.int32),
-    }
-
-
-def place(experiment: Experiment, dataset: ViewDataset, trainer: Trainer) -> AgentData:
-    """Puts each agent's own pictures on its devices."""
-    rows = train_rows(experiment, dataset)
-    return put_on_devices(
-        np.asarray(dataset.images),
-        experiment.agents.cameras,
-        rows,
-        channel_statistics,
-        trainer.mesh,
+    seeds = [experiment.seed * AGENT_SEEDS + seed for seed in experiment.agents.seeds]
+    return Parts(
+        trainer, sharding.put(make_hparams(seeds, run.steps), sharding.by_agent(trainer.mesh))
     )
+
+
+def make_hparams(seeds: Sequence[int], total_steps: int, **columns: Any) -> HParams:
+    """Makes the settings that differ between agents, as arrays [A].
+
+    Args:
+        seeds: of the agents.
+        total_steps: length of the run.
+        columns: further settings: one value for all agents, or one for each.
+
+    Raises:
+        InputError: a column has another number of values than there are seeds.
+    """
+    count = len(seeds)
+    hparams = {
+        "seed": jnp.asarray(np.asarray(seeds, np.uint32)),
+        "total_steps": jnp.full(count, total_steps, jnp.int32),
+    }
+    for name, values in {"learning_rate": 1.0, **columns}.items():
+        column = np.atleast_1d(np.asarray(values, np.float32))
+        if column.shape not in ((1,), (count,)):
+            raise InputError(f"{name} has {column.size} values for {count} runs")
+        hparams[name] = jnp.asarray(np.broadcast_to(column, (count,)))
+    return hparams
 
 
 def train_rows(experiment: Experiment, dataset: ViewDataset) -> np.ndarray:
-    """i64[R], the states that are trained on.
+    """Returns i64[R], the states that may be trained on.
 
     Raises:
         InputError: there are fewer than a batch holds.
@@ -84,34 +135,45 @@ def train_rows(experiment: Experiment, dataset: ViewDataset) -> np.ndarray:
     return rows
 
 
-def encode_states(
-    trainer: Trainer,
-    state: AgentState,
-    data: AgentData,
-    num_states: int,
+def open_feed(
     experiment: Experiment,
-    everything: bool = False,
+    dataset: ViewDataset,
+    parts: Parts,
+    workdir: pathlib.Path,
+    cache: pathlib.Path,
+    *,
     check: Callable[[], None] = lambda: None,
-) -> Any:
-    """Encodes all states with all agents, in batches of one shape; `check` is called between them.
+    settle: Callable[[], None] = lambda: None,
+) -> ImageFeed:
+    """Opens the feed of an experiment: its data's own, or images that live on the devices.
 
-    Returns:
-        The latents f32[A, N, D]; with `everything` a dict of every named latent.
+    Args:
+        experiment, dataset, parts: of the run.
+        workdir: folder of the list of broken files.
+        cache: folder of the pixel statistics of files.
+        check: called while there is something to wait for.
+        settle: blocks until the devices have done the steps dispatched so far.
+
+    Raises:
+        InputError: there are fewer training states than a batch holds.
+        Stopped: too many files are broken.
     """
-    encode = trainer.encode_all if everything else trainer.encode
-    batch = experiment.run.encode_batch
-    return agents_lib.encode_in_batches(encode, state, data, num_states, batch, check)
-
-
-def same_init(hparams: HParams) -> HParams:
-    """Settings under which all agents share the first one's initial parameters."""
-    return {**hparams, "seed": jnp.full_like(hparams["seed"], hparams["seed"][0])}
-
-
-def abstract_state(trainer: Trainer, hparams: HParams) -> AgentState:
-    """Shapes, types and shardings of a state: what a checkpoint is restored into."""
-    place = sharding.by_agent(trainer.mesh)
-    return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
-        jax.eval_shape(trainer.init, hparams),
+    run = experiment.run
+    opening = Opening(
+        cameras=experiment.agents.cameras,
+        train_rows=train_rows(experiment, dataset),
+        augmentation=experiment.augment,
+        mesh=parts.trainer.mesh,
+        seeds=parts.hparams["seed"],
+        batch_size=run.batch_size,
+        steps_per_call=run.steps_per_call,
+        total_steps=run.steps,
+        chunk=run.encode_batch,
+        workdir=workdir,
+        cache=cache,
+        check=check,
+        settle=settle,
     )
+    if hasattr(experiment.data, "open_feed"):
+        return experiment.data.open_feed(dataset, opening)
+    return ResidentFeed(np.asarray(dataset.images), opening)

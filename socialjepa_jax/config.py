@@ -13,11 +13,8 @@ from typing import Any
 import ml_collections
 
 from socialjepa_jax.data import DATASETS
-from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.folder import FolderData
-from socialjepa_jax.data.smallnorb import SmallNorbData
-from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.data.protocols import Data
 from socialjepa_jax.errors import (
     InputError,
     check_divides,
@@ -28,24 +25,48 @@ from socialjepa_jax.errors import (
 )
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
-from socialjepa_jax.objectives.ijepa import IJepa
-from socialjepa_jax.objectives.infonce import InfoNce
-from socialjepa_jax.objectives.lejepa import LeJepa
-from socialjepa_jax.objectives.mae import Mae
-from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
-from socialjepa_jax.objectives.vicreg import VicReg
-from socialjepa_jax.optim import AdamW
+from socialjepa_jax.objectives.base import Objective
+from socialjepa_jax.optim import AdamW, Optimizer
 
-# Fields that choose a class by their `kind`; a new data set or objective is one line in a registry.
+# The registry: fields whose class is chosen by their `kind`.
 KINDS: dict[str, dict[str, type]] = {
-    "data": DATASETS,
-    "objective": OBJECTIVES,
-    "encoder": ENCODERS,
+    "data": dict(DATASETS),
+    "objective": dict(OBJECTIVES),
+    "encoder": dict(ENCODERS),
+    "optim": {"adamw": AdamW},
+}
+_METHODS = {
+    "data": ("load", "num_cameras"),
+    "objective": ("init", "loss", "after_update", "encode"),
+    "optim": ("init", "apply"),
 }
 
 
-AGENT_SEEDS = 1_000_003  # agent seeds are below, and
-REPETITIONS = 4_294  # experiment seeds below this: a pair of them is one uint32
+def register(group: str, kind: str, cls: type) -> None:
+    """Adds a class that configurations can name by its `kind`.
+
+    Args:
+        group: "data" | "objective" | "optim".
+        kind: the name; the class has a field `kind` with this default.
+        cls: a frozen, validated dataclass with the methods of its protocol (`data.protocols.Data`,
+            `objectives.base.Objective`, `optim.Optimizer`).
+
+    Raises:
+        InputError: there is no such group, the name is taken, or a method is missing.
+    """
+    check_one_of(tuple(_METHODS), group=group)
+    if KINDS[group].get(kind, cls) is not cls:
+        raise InputError(f"kind={kind!r} is {KINDS[group][kind].__name__} already")
+    if not dataclasses.is_dataclass(cls):
+        raise InputError(f"{cls.__name__} must be a dataclass")
+    if missing := [name for name in _METHODS[group] if not hasattr(cls, name)]:
+        raise InputError(f"{cls.__name__} must have {missing[0]}, see the protocol of {group}")
+    KINDS[group][kind] = cls
+
+
+# A pair of an agent's seed and an experiment's seed is one uint32.
+AGENT_SEEDS = 1_000_003  # agent seeds are smaller than this
+REPETITIONS = 4_294  # experiment seeds are smaller than this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,21 +96,17 @@ class Agents:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """How long and how a run goes; only `steps` and `batch_size` change what it computes, and
-    `exact_shards` its last digits.
+    """Length and rhythm of a run; only `steps` and `batch_size` change what it computes.
 
     Attributes:
         steps: updates.
-        batch_size: pictures a step and agent, over all devices.
+        batch_size: images of a step and agent, over all devices.
         steps_per_call: steps in one compiled call.
         log_every, eval_every, save_every: in steps; multiples of `steps_per_call`.
         keep_checkpoints: newest ones kept.
         agent_map: "auto" | "vmap" | "map": how a device steps several agents; "auto" is "map" on
             CPUs and "vmap" on accelerators.
-        encode_batch: pictures a call when latents are extracted.
-        exact_shards: 0, or into how many shards a batch is cut whose sums are added in order, so
-            that the run has the same bits on any number of devices that divides it and of
-            processes. Slower: for tests, and to find what differs.
+        encode_batch: images of a call when latents are extracted.
     """
 
     steps: int = 1000
@@ -101,15 +118,11 @@ class Run:
     keep_checkpoints: int = 2
     agent_map: str = "auto"
     encode_batch: int = 256
-    exact_shards: int = 0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if field.type in (int, "int") and field.name != "exact_shards":
+            if field.type in (int, "int"):
                 check_positive(**{field.name: getattr(self, field.name)})
-        check_non_negative(exact_shards=self.exact_shards)
-        if self.exact_shards:
-            check_divides(self.exact_shards, batch_size=self.batch_size)
         check_divides(
             self.steps_per_call,
             steps=self.steps,
@@ -199,13 +212,13 @@ class Experiment:
     """
 
     name: str
-    data: ToysData | SmallNorbData | ArraysData | FolderData
-    objective: IJepa | LeJepa | MaskedLeJepa | VicReg | InfoNce | Mae
+    data: Data
+    objective: Objective
     seed: int = 0
     pretrain_on: str = "train"
     augment: Augment = Augment()
     agents: Agents = Agents()
-    optim: AdamW = AdamW()
+    optim: Optimizer = AdamW()
     run: Run = Run()
     checkpoint: Checkpoint = Checkpoint()
     monitors: Monitors = Monitors()
@@ -217,14 +230,14 @@ class Experiment:
         self._check_encoder()
         if self.checkpoint.best_metric == "r2" and len(self.agents.seeds) == 1:
             raise InputError("checkpoint.best_metric='r2' needs two agents")
-        cameras = len(self.data.protocol.azimuths)
+        cameras = self.data.num_cameras
         if max(self.agents.cameras) >= cameras:
             raise InputError(f"agents.cameras={self.agents.cameras}: there are {cameras} cameras")
 
     def _check_encoder(self) -> None:
-        """Whatever field of the objective takes pictures must take the data's."""
+        """Checks that every encoder of the objective takes the images of the data."""
         wanted = (self.data.image_size, self.data.channels)
-        for field in dataclasses.fields(self.objective):
+        for field in dataclasses.fields(self.objective):  # type: ignore[arg-type]
             value = getattr(self.objective, field.name)
             if not hasattr(value, "image_size"):
                 continue
@@ -280,12 +293,11 @@ def _build(cls: type, values: Any, path: str) -> Any:
 
 def _convert(hint: Any, value: Any, name: str, path: str) -> Any:
     if name in KINDS and isinstance(value, dict):
-        kinds = KINDS[name]
-        if value.get("kind") not in kinds:
-            raise InputError(
-                f"{path}.kind={value.get('kind')!r} must be one of {', '.join(map(repr, kinds))}"
-            )
-        return _build(kinds[value["kind"]], value, path)
+        kinds, default = KINDS[name], "adamw" if name == "optim" else None
+        kind = value.get("kind", default)
+        if kind not in kinds:
+            raise InputError(f"{path}.kind={kind!r} must be one of {', '.join(map(repr, kinds))}")
+        return _build(kinds[kind], value, path)
     if dataclasses.is_dataclass(hint):
         return _build(typing.cast(type, hint), value, path)
     return _check_type(hint, value, path)
@@ -319,7 +331,7 @@ def _check_type(hint: Any, value: Any, path: str) -> Any:
     raise InputError(f"{path}={value!r} must be {getattr(hint, '__name__', hint)}")
 
 
-# Settings that may change between a run and its resumption: they do not alter what is computed.
+# Settings that may change between a run and its resumption: they do not alter the results.
 # (Nor do `monitors`, as long as all numbers are finite.)
 FREE_TO_CHANGE = {
     "config": {"checkpoint", "monitors"},

@@ -1,21 +1,75 @@
 """Schedules as functions of the step, and AdamW laid out as its equations.
 
-Nothing here counts steps in hidden state: the step is an argument, so resuming at step n and
-starting at step n are the same computation.
+Schedules take the step as an argument, so resuming at step n and starting at step n are the same
+computation. The moments count their own updates for Adam's bias correction; that count stays behind
+the step where updates were skipped.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from socialjepa_jax.errors import check_in_range, check_non_negative, check_positive
+from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of, check_positive
 
 PyTree = Any
 Schedule = Callable[[jax.typing.ArrayLike], jax.Array]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Treatment of one parameter by the optimiser.
+
+    Attributes:
+        decays: weight decay acts on it.
+        trust_ratio: its learning rate is scaled by a layer-wise trust ratio, in optimisers that
+            have one.
+        clip: name of the parameters whose gradients are clipped by one norm together.
+        frozen_until: first step that moves it; before, its gradient is taken as zero.
+    """
+
+    decays: bool = True
+    trust_ratio: bool = True
+    clip: str = "all"
+    frozen_until: int = 0
+
+
+class Optimizer(Protocol):
+    """An optimiser: a frozen dataclass whose methods are pure functions."""
+
+    def init(self, params: PyTree) -> PyTree:
+        """Returns the state of step 0."""
+        ...
+
+    def apply(
+        self,
+        grads: PyTree,
+        opt_state: PyTree,
+        params: PyTree,
+        *,
+        step: jax.Array,
+        total_steps: int,
+        rate: jax.Array,
+        groups: PyTree | None,
+    ) -> tuple[PyTree, PyTree, jax.Array]:
+        """Does the update with the 0-based index `step`.
+
+        Args:
+            grads: gradients of the global loss, shaped like `params`.
+            opt_state: from `init` or the previous update.
+            params: current parameters.
+            step: i32[].
+            total_steps: length of the run, for the schedules.
+            rate: f32[], the agent's factor on the learning rate.
+            groups: a `Group` for every parameter; None for the optimiser's own choice.
+
+        Returns:
+            The new parameters and state, and the learning rate f32[] that was used.
+        """
+        ...
 
 
 def _progress(step: jax.typing.ArrayLike, total: jax.typing.ArrayLike) -> jax.Array:
@@ -60,6 +114,7 @@ class AdamW:
     """Decoupled Adam with global-norm clipping (Loshchilov & Hutter, 2019), scheduled by the step.
 
     Attributes:
+        kind: name in a configuration.
         learning_rate: peak of the schedule.
         start_fraction: learning rate at step 0, as a fraction of the peak.
         final_fraction: learning rate at the last step, as a fraction of the peak.
@@ -70,6 +125,7 @@ class AdamW:
         clip: largest global gradient norm.
     """
 
+    kind: str = "adamw"
     learning_rate: float = 3e-4
     start_fraction: float = 0.0
     final_fraction: float = 0.0
@@ -82,6 +138,7 @@ class AdamW:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
+        check_one_of(("adamw",), kind=self.kind)
         check_positive(learning_rate=self.learning_rate, eps=self.eps, clip=self.clip)
         check_non_negative(
             weight_decay=self.weight_decay, final_weight_decay=self.final_weight_decay
@@ -112,15 +169,46 @@ class AdamW:
         )
         return rate, cosine(self.weight_decay, self.final_weight_decay, total_steps)
 
-    def _direction(self) -> optax.GradientTransformation:
-        return optax.chain(
-            optax.clip_by_global_norm(self.clip),
-            optax.scale_by_adam(self.beta1, self.beta2, self.eps),
-        )
+    @property
+    def _adam(self) -> optax.GradientTransformation:
+        return optax.scale_by_adam(self.beta1, self.beta2, self.eps)
 
     def init(self, params: PyTree) -> optax.OptState:
         """Returns zero moments for the parameters."""
-        return self._direction().init(params)
+        return self._adam.init(params)
+
+    def apply(
+        self,
+        grads: PyTree,
+        opt_state: optax.OptState,
+        params: PyTree,
+        *,
+        step: jax.Array,
+        total_steps: int,
+        rate: jax.Array,
+        groups: PyTree | None = None,
+    ) -> tuple[PyTree, optax.OptState, jax.Array]:
+        """Does the update with the 0-based index `step`; see `Optimizer.apply`."""
+        learning_rate, decay = self.schedules(total_steps)
+        rate = rate * learning_rate(step + 1)
+        if groups is None:
+            return *self.update(grads, opt_state, params, rate, decay(step + 1)), rate
+        moves = jax.tree.map(
+            lambda _, group: step >= group.frozen_until if group.frozen_until else True,
+            params,
+            groups,
+        )
+        grads = jax.tree.map(
+            lambda g, moving: g if moving is True else jnp.where(moving, g, 0.0), grads, moves
+        )
+        new, opt_state = self.update(grads, opt_state, params, rate, decay(step + 1), groups)
+        new = jax.tree.map(
+            lambda n, p, moving: n if moving is True else jnp.where(moving, n, p),
+            new,
+            params,
+            moves,
+        )
+        return new, opt_state, rate
 
     def update(
         self,
@@ -129,8 +217,9 @@ class AdamW:
         params: PyTree,
         learning_rate: jax.Array,
         weight_decay: jax.Array,
+        groups: PyTree | None = None,
     ) -> tuple[PyTree, optax.OptState]:
-        """One step: p <- p - lr (m / (sqrt(v) + eps) + wd p), the decay on kernels only.
+        """Does one step: p <- p - lr (m / (sqrt(v) + eps) + wd p).
 
         Args:
             grads: gradients of the global loss, shaped like `params`.
@@ -138,18 +227,35 @@ class AdamW:
             params: current parameters.
             learning_rate: scalar, this step's value.
             weight_decay: scalar, this step's value.
+            groups: a `Group` for every parameter; None: decay on kernels (`decay_mask`), and one
+                norm of all gradients. `frozen_until` is up to the caller.
 
         Returns:
             The new parameters and moments.
         """
+        if groups is None:
+            groups = jax.tree.map(lambda decays: Group(decays=decays), decay_mask(params))
         with jax.named_scope("optimizer"):
-            direction, opt_state = self._direction().update(grads, opt_state)
+            direction, opt_state = self._adam.update(self._clipped(grads, groups), opt_state)
             new = jax.tree.map(
-                lambda p, d, decays: (
-                    p - learning_rate * (d + (weight_decay * p if decays else 0.0))
+                lambda p, d, group: (
+                    p - learning_rate * (d + (weight_decay * p if group.decays else 0.0))
                 ),
                 params,
                 direction,
-                decay_mask(params),
+                groups,
             )
         return new, opt_state
+
+    def _clipped(self, grads: PyTree, groups: PyTree) -> PyTree:
+        """Clips the gradients of every clip group by their common norm."""
+        clip = optax.clip_by_global_norm(self.clip)
+        leaves, structure = jax.tree.flatten(grads)
+        names = [group.clip for group in jax.tree.leaves(groups)]
+        clipped = list(leaves)
+        for name in dict.fromkeys(names):
+            index = [i for i, other in enumerate(names) if other == name]
+            part, _ = clip.update([leaves[i] for i in index], optax.EmptyState())
+            for i, leaf in zip(index, part):
+                clipped[i] = leaf
+        return jax.tree.unflatten(structure, clipped)

@@ -70,5 +70,10 @@ def main() -> None:
             print(f"Report: {result.report}")
 
 
-if __name__ == "__main__":
+def cli() -> None:
+    """Runs the command `socialjepa-train`."""
     launch.run(main, presets.expand)
+
+
+if __name__ == "__main__":
+    cli()

@@ -9,12 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax import agents, sharding
+from socialjepa_jax import agents, build, keys, sharding
+from socialjepa_jax.data import order
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.augment.colour import normalize
-from socialjepa_jax.data.resident import channel_statistics, put_on_devices
-from socialjepa_jax.data.streaming import StreamedData
+from socialjepa_jax.data.protocols import Opening
+from socialjepa_jax.data.resident import ResidentFeed
+from socialjepa_jax.data.streaming import StreamedWindow
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.experimental.exact import ExactTrainer
+from socialjepa_jax.keys import Stream
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.optim import AdamW
@@ -54,17 +58,17 @@ class MaskedLinear:
 
 def make(devices=1, agent_map="map", steps_per_call=4, objective=None, max_skips=0, exact_shards=0):
     mesh = sharding.make_mesh(len(SEEDS), 8, jax.devices()[:devices])
-    return agents.Trainer(
+    exact = {"shards": exact_shards} if exact_shards else {}
+    return (ExactTrainer if exact_shards else agents.Trainer)(
         objective=objective or MaskedLinear(),
         optimizer=AdamW(learning_rate=1e-2),
-        augmentation=Augment(flip=True),
         total_steps=20,
         batch_size=8,
         steps_per_call=steps_per_call,
         mesh=mesh,
         agent_map=agent_map,
         max_skips=max_skips,
-        exact_shards=exact_shards,
+        **exact,
     )
 
 
@@ -76,17 +80,40 @@ def pictures(noise_for=None):
     return images
 
 
+AUGMENTATION = Augment(flip=True)
+
+
+def open_feed(trainer, images=None):
+    opening = Opening(
+        cameras=CAMERAS,
+        train_rows=TRAIN_ROWS,
+        augmentation=AUGMENTATION,
+        mesh=trainer.mesh,
+        seeds=jnp.asarray(SEEDS, jnp.uint32),
+        batch_size=8,
+        steps_per_call=trainer.steps_per_call,
+        total_steps=20,
+        chunk=5,
+        workdir=None,
+        cache=None,
+    )
+    return ResidentFeed(pictures() if images is None else images, opening)
+
+
+def source_of(trainer, images=None):
+    return open_feed(trainer, images).at(0)
+
+
 def hparams(seeds=SEEDS):
-    return {
-        "seed": jnp.asarray(seeds, jnp.uint32),
-        "learning_rate": jnp.ones(2),
-        "total_steps": jnp.full(2, 20),
-    }
+    return build.make_hparams(seeds, 20)
+
+
+def order_key(seed):
+    return keys.agent_key(jnp.uint32(seed), Stream.ORDER)
 
 
 def run(trainer, images=None, steps=20, state=None, seeds=SEEDS):
-    images = pictures() if images is None else images
-    data = put_on_devices(images, CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    data = source_of(trainer, images)
     settings = hparams(seeds)
     state = trainer.init(settings) if state is None else state
     losses = []
@@ -135,9 +162,7 @@ def test_agents_differ_in_start_masks_and_order(trainer):
     start = trainer.init(hparams())
     assert jnp.abs(start.params["kernel"][0] - start.params["kernel"][1]).max() > 1e-2
     assert np.abs(losses[0] - losses[1]).min() > 1e-6
-    orders = [
-        agents.batch_rows(agents.agent_key(jnp.uint32(s), agents._ORDER), 0, 24, 8) for s in SEEDS
-    ]
+    orders = [order.batch_rows(order_key(s), 0, 24, 8) for s in SEEDS]
     assert (orders[0] != orders[1]).any()
 
 
@@ -160,7 +185,7 @@ def test_any_mesh_gives_the_same_run(straight, devices):
 
 def test_a_state_is_sharded_as_a_restored_one(trainer):
     """Otherwise the first restart of a run would compile its step anew."""
-    data = put_on_devices(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, trainer.mesh)
+    data = source_of(trainer)
     fresh = trainer.init(hparams())
     specs = {leaf.sharding.spec for leaf in jax.tree.leaves(fresh)}
     state, _ = trainer.step(fresh, data, hparams())
@@ -185,16 +210,16 @@ def test_exact_sums_give_the_same_bits_on_any_mesh(straight):
 def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
     program = make(devices=8, steps_per_call=1, exact_shards=4)
     expected, losses, data = run(program, steps=1)
-    keys = (agents.agent_key(jnp.uint32(seed), agents._ORDER) for seed in SEEDS)
-    rows = [TRAIN_ROWS[agents.batch_rows(key, 0, len(TRAIN_ROWS), 8)] for key in keys]
+    rows = [TRAIN_ROWS[order.batch_rows(order_key(seed), 0, len(TRAIN_ROWS), 8)] for seed in SEEDS]
     images = np.stack([pictures()[k][rows[k]] for k in range(2)])
     by_batch, rows = sharding.by_batch(program.mesh), np.stack(rows).astype(np.int32)
-    streamed = StreamedData(
+    streamed = StreamedWindow(
         images=jax.device_put(images[:, None], by_batch),
         rows=jax.device_put(rows[:, None], by_batch),
         first=jnp.zeros(2, jnp.int32),
         mean=data.mean,
         std=data.std,
+        augmentation=AUGMENTATION,
     )
     state, metrics = program.step(program.init(hparams()), streamed, hparams())
     chex.assert_trees_all_equal(jax.device_get(state), expected)
@@ -204,9 +229,9 @@ def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"agent_map": "vmap", "exact_shards": 4}, "exact_shards=4 needs agent_map='map'"),
+        ({"agent_map": "vmap", "exact_shards": 4}, "shards=4 needs agent_map='map'"),
         ({"exact_shards": 3}, "batch_size=8 must be a multiple of 3"),
-        ({"devices": 8, "exact_shards": 2}, "exact_shards=2 cannot be shared out by 4 devices"),
+        ({"devices": 8, "exact_shards": 2}, "shards=2 cannot be shared out by 4 devices"),
     ],
 )
 def test_exact_sums_that_cannot_be_are_refused(changes, message):
@@ -219,7 +244,7 @@ def test_exact_sums_that_would_crash_the_compiler_are_refused(version, monkeypat
     monkeypatch.setattr(jax, "__version_info__", version)
     low = IJepa(vit=ViTConfig(dtype="bfloat16"))
     if version < (0, 12):
-        with pytest.raises(InputError, match="exact_shards=4 needs dtype='float32' on CPUs"):
+        with pytest.raises(InputError, match="shards=4 needs dtype='float32' on CPUs"):
             make(objective=low, exact_shards=4)
     else:
         make(objective=low, exact_shards=4)
@@ -234,12 +259,12 @@ def test_sharded_step_equals_the_objective_by_hand():
     after, losses, data = run(trainer, steps=1)
     for k in range(2):
         params, aux, seed = agent(start.params, k), agent(start.aux, k), settings["seed"][k]
-        rows = agents.batch_rows(agents.agent_key(seed, agents._ORDER), 0, len(TRAIN_ROWS), 8)
+        rows = order.batch_rows(keys.agent_key(seed, Stream.ORDER), 0, len(TRAIN_ROWS), 8)
         rows = data.rows[k][rows]
-        step_key = jax.random.fold_in(agents.agent_key(seed, agents._STEP), 0)
+        step_key = jax.random.fold_in(keys.agent_key(seed, Stream.STEP), 0)
         key, augment_key = jax.random.split(step_key)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(augment_key, rows)
-        pictures_B = augment(data.images[k][rows] / 255.0, keys, trainer.augmentation)
+        keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(augment_key, rows)
+        pictures_B = augment(data.images[k][rows] / 255.0, keys_B, AUGMENTATION)
         images = normalize(pictures_B, data.mean[k], data.std[k])
         (loss, _), grads = jax.value_and_grad(trainer.objective.loss, has_aux=True)(
             params, aux, {"image": images, "index": rows}, key, {}, sharding.Reduce()
@@ -284,17 +309,17 @@ def test_the_step_is_traced_once():
 def test_encode_returns_latents_in_order_and_drops_token_maps(straight):
     trainer = make(devices=2)
     state, _, data = straight
-    data = jax.device_put(data, sharding.by_agent(trainer.mesh))
-    rows = np.tile(np.array([5, 0, 7], np.int32), (2, 1))
+    rows = np.array([5, 0, 7])
     state = jax.device_put(state, sharding.by_agent(trainer.mesh))
-    latents = trainer.encode(state, data, rows)
+    arrays = np.asarray(data.images)[:, rows], np.asarray(data.mean), np.asarray(data.std)
+    latents = trainer.encode(state, *arrays)
     assert latents.shape == (2, 3, 6)
-    outputs = trainer.encode_all(state, data, rows)
+    outputs = trainer.encode_all(state, *arrays)
     assert set(outputs) == {"latent"}  # the token maps are left out
     np.testing.assert_array_equal(outputs["latent"], latents)
-    images = normalize(data.images[1][rows[1]] / 255.0, data.mean[1], data.std[1])
+    images = normalize(data.images[1][rows] / 255.0, data.mean[1], data.std[1])
     np.testing.assert_allclose(
-        latents[1], images.reshape(3, -1) @ state.params["kernel"][1], atol=1e-5
+        latents[1], images.reshape(3, -1) @ np.asarray(state.params["kernel"][1]), atol=1e-5
     )
 
 
@@ -337,7 +362,7 @@ NEVER, ALWAYS, RARELY = STATES, 0, STATES - 1  # the last training state is one 
 
 def poisoned(program, first, second, state=None, steps=9):
     settings = {**hparams(), "poison": jnp.asarray((first, second), jnp.int32)}
-    data = put_on_devices(pictures(), CAMERAS, TRAIN_ROWS, channel_statistics, program.mesh)
+    data = source_of(program)
     state = program.init(settings) if state is None else jax.device_put(state)
     for _ in range(steps // program.steps_per_call):
         state, _ = program.step(state, data, settings)
@@ -345,9 +370,7 @@ def poisoned(program, first, second, state=None, steps=9):
 
 
 def is_poisoned(step):
-    rows = agents.batch_rows(
-        agents.agent_key(jnp.uint32(SEEDS[0]), agents._ORDER), step, len(TRAIN_ROWS), 8
-    )
+    rows = order.batch_rows(order_key(SEEDS[0]), step, len(TRAIN_ROWS), 8)
     return RARELY in TRAIN_ROWS[rows]
 
 

@@ -9,10 +9,10 @@ import socialjepa_jax
 
 PACKAGE = pathlib.Path(socialjepa_jax.__file__).parent
 LAYERS = """
-    errors records sharding exact
+    errors keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
-    identifiability collaboration evaluation performance running report
-    build batches loop train align manifest
+    identifiability collaboration evaluation performance report
+    build running loop experimental train align manifest
 """.split()
 ALONE = {"sigreg": {"errors"}, "alignment": {"errors"}, "alignment.study": {"errors", "records"}}
 

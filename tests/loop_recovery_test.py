@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.reliability import runs
-from socialjepa_jax import evaluation, loop
+from socialjepa_jax import build, evaluation, loop
 from socialjepa_jax.config import Monitors
 from socialjepa_jax.errors import Interrupted, Stopped
 from socialjepa_jax.performance import hardware, throughput
@@ -61,8 +61,7 @@ def test_the_best_is_kept_beside_the_newest(straight, experiment):
     with Checkpoints(workdir / "checkpoints" / "best", 1) as best:
         (step,) = best.steps()
         assert best.manifest(step)["best"] == {"rankme": scores[step]}
-        trainer, hparams = loop.make_trainer(experiment), loop.make_hparams(experiment)
-        assert best.restore(loop.abstract_state(trainer, hparams)).step.tolist() == [step] * 2
+        assert best.restore(build.build(experiment).abstract_state).step.tolist() == [step] * 2
     assert scores[step] == max(scores.values())
     with Checkpoints(workdir / "checkpoints", 3) as newest:
         assert newest.steps() == [4, 8, 12]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from configs import smoke, toys_ijepa
-from socialjepa_jax import batches, loop
+from socialjepa_jax import build, evaluation, loop
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.errors import InputError, Stopped
 from socialjepa_jax.performance import compilation, flops, hardware, profiling
@@ -46,15 +46,15 @@ def encoded():
 @pytest.fixture(scope="module")
 def straight(experiment, parent, compiled, encoded):
     """A run that is traced on the way; those it is compared with are not."""
-    compile_, encode = compilation.ahead_of_time, batches.Resident.encode
+    compile_, encode = compilation.ahead_of_time, evaluation.encode_states
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             compilation, "ahead_of_time", lambda *a: compiled.append(compile_(*a)) or compiled[-1]
         )
         patch.setattr(
-            batches.Resident,
-            "encode",
-            lambda self, state: encoded.append(int(state.step[0])) or encode(self, state),
+            evaluation,
+            "encode_states",
+            lambda *a: encoded.append(int(a[1].step[0])) or encode(*a),
         )
         result = loop.fit(experiment, parent / "straight", profiling.Window(1, 2))
     return result, parent / "straight"
@@ -101,7 +101,7 @@ def test_speed_is_held_against_the_hardware(straight, experiment):
         assert line["tflops_per_s"] == pytest.approx(rate / 1e12, rel=1e-3)
         assert line["mfu"] == pytest.approx(rate / peak, rel=1e-3)
     page = (workdir / "report.html").read_text()
-    assert "of the matmul peak" in page and "GFLOP a picture" in page and "1 x cpu" in page
+    assert "of the matmul peak" in page and "GFLOP an image" in page and "1 x cpu" in page
 
 
 def test_the_step_was_compiled_once_and_traced(straight, compiled, experiment):
@@ -220,6 +220,5 @@ def test_states_are_made_of_arrays_that_a_checkpoint_can_hold(straight, experime
     result, workdir = straight
     with Checkpoints(workdir / "checkpoints", 2) as checkpoints:
         assert checkpoints.steps() == [2, 4]
-        trainer, hparams = loop.make_trainer(experiment), loop.make_hparams(experiment)
-        restored = checkpoints.restore(loop.abstract_state(trainer, hparams))
+        restored = checkpoints.restore(build.build(experiment).abstract_state)
     chex.assert_trees_all_equal(restored, result.state)

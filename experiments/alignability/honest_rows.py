@@ -50,11 +50,9 @@ def run(experiment: Experiment, workdir: pathlib.Path) -> dict[str, Rows]:
         Latent -> rows, averaged over pairs.
     """
     result = loop.fit(experiment, workdir)
-    trainer = build.make_trainer(experiment)
-    data = build.place(experiment, result.dataset, trainer)
-    everything = build.encode_states(
-        trainer, result.state, data, result.dataset.num_states, experiment, everything=True
-    )
+    parts = build.build(experiment)
+    feed = build.open_feed(experiment, result.dataset, parts, workdir, workdir)
+    everything = evaluation.encode_states(parts.trainer.encode_all, result.state, feed)
     # At step 0 the moving average is the encoder itself, so both have the same untrained controls.
     return {
         name: measure(experiment, result.dataset, everything[name], result.untrained)
@@ -70,11 +68,13 @@ def measure(
 ) -> Rows:
     """Rows of one run, averaged over the pairs of agents that have the row."""
     pairs: dict[tuple[str, str], list[Measured]] = {}
-    for subject in evaluation.subjects(experiment, dataset, latents_AND, untrained):
+    for subject in evaluation.subjects(
+        experiment.agents.cameras, experiment.seed, dataset, latents_AND, untrained
+    ):
         split = subject.split
-        linear_map = evaluation.fit_map(experiment, subject.x, subject.y, split.train)
+        linear_map = evaluation.fit_map(experiment.alignment, subject.x, subject.y, split.train)
         metrics = jackknife.estimates(linear_map, subject.x, subject.y, split, dataset.instance_ids)
-        probes = evaluation.probe_accuracies(experiment, dataset, subject, linear_map)
+        probes = evaluation.probe_accuracies(experiment.alignment, dataset, subject, linear_map)
         pair = Measured(metrics, probes, (subject.agents,))
         pairs.setdefault((subject.row, split.name), []).append(pair)
     return {key: _mean(parts, Estimate.of_pairs) for key, parts in pairs.items()}

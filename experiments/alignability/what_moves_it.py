@@ -23,11 +23,13 @@ from absl import flags
 from configs import toys_ijepa
 from socialjepa_jax import alignment, build, evaluation, loop
 from socialjepa_jax import config as config_lib
+from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName
+from socialjepa_jax.running.hooks import Progress
 
 CHOOSING_SEED = 100  # of the toy world; the honest table reports another
 Config = ml_collections.ConfigDict
@@ -98,21 +100,18 @@ def measure(config: Config, cache: pathlib.Path) -> list[dict[str, Any]]:
     """Trains one variant and returns its lines."""
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(cache)
-    trainer = loop.make_trainer(experiment)
-    data = build.place(experiment, dataset, trainer)
-    hparams = loop.make_hparams(experiment)
-    state = trainer.init(hparams)
+    parts = build.build(experiment)
+    feed = build.open_feed(experiment, dataset, parts, cache, cache)
 
-    def encode() -> dict[str, np.ndarray]:
-        return build.encode_states(
-            trainer, state, data, dataset.num_states, experiment, everything=True
-        )
+    def encode(state: AgentState) -> dict[str, np.ndarray]:
+        return evaluation.encode_states(parts.trainer.encode_all, state, feed)
 
-    untrained, begin = encode(), time.monotonic()
-    for _ in range(experiment.run.steps // experiment.run.steps_per_call):
-        state, metrics = trainer.step(state, data, hparams)
-    loss = np.asarray(jax.device_get(metrics["loss"]))[:, -1]
-    seconds, trained = time.monotonic() - begin, encode()
+    progress = Progress(parts.fresh_state(), 0, experiment.run.steps)
+    untrained, begin = encode(progress.state), time.monotonic()
+    call = experiment.run.steps_per_call
+    loop.run(parts.trainer.step, feed, parts.hparams, progress, call)
+    loss = np.asarray(jax.device_get(progress.metrics["loss"]))[:, -1]
+    seconds, trained = time.monotonic() - begin, encode(progress.state)
     return [
         {
             **_r2_of_all(experiment, dataset, split, trained[name], untrained[name]),
@@ -145,7 +144,7 @@ def _r2_of_all(
     for name, spaces in spaces_of.items():
         rest = [controls.partial_out(z, features, split.train, ridge=1e-6) for z in spaces]
         for suffix, (x, y) in {"": spaces, "_partialled": rest}.items():
-            linear_map = evaluation.fit_map(experiment, x, y, split.train)
+            linear_map = evaluation.fit_map(experiment.alignment, x, y, split.train)
             found[name + suffix] = float(alignment.r2(linear_map, x[split.test], y[split.test]))
             shared = alignment.shared_dimensions(
                 linear_map, y[split.train], x[split.test], y[split.test]

@@ -18,12 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import sharding
-from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
+from socialjepa_jax import build, sharding
+from socialjepa_jax.agents import Trainer, choose_agent_map
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
-from socialjepa_jax.data.resident import AgentData
+from socialjepa_jax.data.protocols import Batch
+from socialjepa_jax.data.resident import ResidentImages
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.masking import MaskConfig, Masks
 from socialjepa_jax.models.vit import ViT, ViTConfig
@@ -144,13 +146,34 @@ def lejepa(
     )
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["images", "index", "mean", "std"],
+    meta_fields=[],
+)
 @dataclasses.dataclass(frozen=True)
-class ConstantBatch(Trainer):
-    """A trainer that sees one batch for ever, normalised beforehand: what a step costs without an
-    input pipeline."""
+class ConstantBatch:
+    """One normalised batch at every step: a `Source` without the cost of an input pipeline.
 
-    def _batch(self, state: AgentState, data: AgentData, seed: jax.Array) -> dict[str, jax.Array]:
-        return {"image": data.images, "index": data.rows, "mean": data.mean, "std": data.std}
+    Attributes:
+        images: f32[A, B, H, W, C].
+        index: i32[A, B].
+        mean, std: f32[A, C].
+    """
+
+    images: jax.Array
+    index: jax.Array
+    mean: jax.Array
+    std: jax.Array
+
+    def specs(self) -> "ConstantBatch":
+        """Returns the shardings: split over agents."""
+        return jax.tree.map(lambda _: P(sharding.AGENT), self)
+
+    def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
+        """Returns the batch."""
+        del step, seed, batch_size
+        return {"image": self.images, "index": self.index, "mean": self.mean, "std": self.std}
 
 
 def make_step(
@@ -170,11 +193,9 @@ def make_step(
         constant: one normalised float32 batch instead of draws from the pictures.
         pictures: how many there are; default two batches.
     """
-    kind = ConstantBatch if constant else Trainer
-    trainer = kind(
+    trainer = Trainer(
         objective=objective,
         optimizer=AdamW(),
-        augmentation=augmentation or Augment(),
         total_steps=1000,
         batch_size=batch_size,
         steps_per_call=1,
@@ -186,20 +207,20 @@ def make_step(
     channels = np.full((1, shape[-1]), 0.5, np.float32)
     images = (noise[:, :batch_size] / np.float32(255) - 0.5) / 0.5 if constant else noise
     rows = np.arange(images.shape[1], dtype=np.int32)[None]
-    place = sharding.by_agent(trainer.mesh)
-    data = jax.device_put(AgentData(images, rows, channels, channels), place)  # type: ignore[arg-type]
-    hparams = {
-        "seed": jnp.zeros(1, jnp.uint32),
-        "learning_rate": jnp.ones(1),
-        "total_steps": jnp.full(1, 1000, jnp.int32),
-    }
-    hparams = jax.device_put(hparams, place)
+    arrays = (images, rows, channels, channels)
+    source: Any = (
+        ConstantBatch(*arrays)
+        if constant
+        else ResidentImages(*arrays, augmentation=augmentation or Augment())
+    )
+    hparams = build.make_hparams([0], trainer.total_steps)
+    source, hparams = jax.device_put((source, hparams), sharding.by_agent(trainer.mesh))
     state = trainer.init(hparams)
-    compiled = compilation.ahead_of_time(trainer.step, state, data, hparams)
+    compiled = compilation.ahead_of_time(trainer.step, state, source, hparams)
 
     def advance() -> Any:
         nonlocal state
-        state, metrics = compiled.call(state, data, hparams)
+        state, metrics = compiled.call(state, source, hparams)
         return metrics
 
     accessed = throughput.accessed_bytes(objective, compiled)

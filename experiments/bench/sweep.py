@@ -17,9 +17,9 @@ import jax
 from absl import flags
 
 from experiments.bench import results, steps
+from experiments.identifiability import sweep
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.errors import InputError, check_positive
-from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import Spiral
 from socialjepa_jax.identifiability.worlds import LatentWorld, stack
 from socialjepa_jax.models.mlp import MLPConfig

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.findings import Finding, Rows
+from experiments.identifiability import sweep
+from experiments.identifiability.sweep import Outcome, Preset
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
-from socialjepa_jax.identifiability import hermite, metrics, sweep
+from socialjepa_jax.identifiability import hermite, metrics
 from socialjepa_jax.identifiability.mixings import Mixing, Parabola, RealNVP, Sinusoid, Spiral
-from socialjepa_jax.identifiability.sweep import Outcome, Preset
 from socialjepa_jax.identifiability.worlds import LatentWorld, stack
 from socialjepa_jax.models.coupling import CouplingConfig
 from socialjepa_jax.models.mlp import MLPConfig

@@ -8,7 +8,7 @@ import pathlib
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.identifiability import runs
+from experiments.identifiability import runs, sweep
 from experiments.identifiability.figures import clouds
 from experiments.identifiability.runs import (
     BUDGETS,
@@ -19,7 +19,6 @@ from experiments.identifiability.runs import (
     TrainedRun,
 )
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
-from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import RealNVP
 from socialjepa_jax.identifiability.worlds import LatentWorld
 from socialjepa_jax.report import tables

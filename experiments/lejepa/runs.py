@@ -11,23 +11,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from configs import eth80_ijepa, eth80_lejepa, toys_lejepa
 from experiments.findings import Rows
-from socialjepa_jax import agents, collaboration, sharding
-from socialjepa_jax.agents import AgentState, Trainer
+from socialjepa_jax import build, collaboration, evaluation, loop, sharding
+from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.data.base import Protocol, Splits, ViewDataset
-from socialjepa_jax.data.resident import AgentData, channel_statistics, put_on_devices
+from socialjepa_jax.data.protocols import Opening
+from socialjepa_jax.data.resident import ResidentFeed
 from socialjepa_jax.data.toys import ToysData
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import HParams
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.optim import AdamW
+from socialjepa_jax.running.hooks import Progress
 
 
 @dataclass(frozen=True)
@@ -156,18 +157,23 @@ def study(
         and accuracies of linear probes on the frozen latent (`probes`), trained and untrained.
     """
     trainer = _trainer(objective, len(runs), budget, learning_rate)
-    data = put_on_devices(
-        dataset.images, (0,) * len(runs), dataset.train_rows, channel_statistics, trainer.mesh
+    hparams = build.make_hparams(
+        [run.seed for run in runs],
+        budget.steps,
+        **{"lambda": [run.weight for run in runs], "learning_rate": [run.rate for run in runs]},
     )
-    hparams = _hparams(runs, budget)
-    state = trainer.init(hparams)
-    untrained = [probes(dataset, z_ND) for z_ND in encode(trainer, state, data, dataset)]
+    hparams = jax.device_put(hparams, sharding.by_agent(trainer.mesh))
+    feed = _feed(dataset, trainer, hparams)
+    untrained = [probes(dataset, z_ND) for z_ND in encode(trainer, trainer.init(hparams), feed)]
     curves = []
-    for _ in range(budget.steps // trainer.steps_per_call):
-        state, metrics = trainer.step(state, data, hparams)
-        curves.append(jax.device_get({name: metrics[name] for name in METRICS}))
+
+    def record(progress: Progress) -> None:
+        if progress.metrics is not None:
+            curves.append(jax.device_get({name: progress.metrics[name] for name in METRICS}))
+
+    state = loop.train(trainer, feed, hparams, [record])
     last = max(1, budget.steps // 10)
-    trained = encode(trainer, state, data, dataset)
+    trained = encode(trainer, state, feed)
     rows = []
     for k, run in enumerate(runs):
         row = {"lambda": run.weight, "rate": run.rate, "seed": run.seed, **run.labels}
@@ -184,29 +190,35 @@ def _trainer(objective: LeJepa, num_agents: int, budget: Budget, learning_rate: 
     return Trainer(
         objective=objective,
         optimizer=AdamW(learning_rate=learning_rate),
-        augmentation=Augment(),
         total_steps=budget.steps,
         batch_size=budget.batch_size,
         steps_per_call=budget.steps // 2,
         mesh=sharding.make_mesh(num_agents, budget.batch_size, jax.devices()),
-        agent_map=agents.choose_agent_map("auto"),
+        agent_map=choose_agent_map("auto"),
     )
 
 
-def _hparams(runs: Sequence[Run], budget: Budget) -> HParams:
-    return {
-        "seed": jnp.asarray([run.seed for run in runs], jnp.uint32),
-        "lambda": jnp.asarray([run.weight for run in runs], jnp.float32),
-        "learning_rate": jnp.asarray([run.rate for run in runs], jnp.float32),
-        "total_steps": jnp.full(len(runs), budget.steps, jnp.int32),
-    }
+def _feed(dataset: ViewDataset, trainer: Trainer, hparams: HParams) -> ResidentFeed:
+    """The images of the one camera, for every agent."""
+    opening = Opening(
+        cameras=(0,) * len(hparams["seed"]),
+        train_rows=dataset.train_rows,
+        augmentation=Augment(),
+        mesh=trainer.mesh,
+        seeds=hparams["seed"],
+        batch_size=trainer.batch_size,
+        steps_per_call=trainer.steps_per_call,
+        total_steps=trainer.total_steps,
+        chunk=256,
+        workdir=pathlib.Path(),
+        cache=pathlib.Path(),
+    )
+    return ResidentFeed(np.asarray(dataset.images), opening)
 
 
-def encode(
-    trainer: Trainer, state: AgentState, data: AgentData, dataset: ViewDataset
-) -> np.ndarray:
-    """Latents of all states: f32[A, N, D]."""
-    return agents.encode_in_batches(trainer.encode, state, data, dataset.num_states, 256)
+def encode(trainer: Trainer, state: AgentState, feed: ResidentFeed) -> np.ndarray:
+    """Encodes all states: f32[A, N, D]."""
+    return evaluation.encode_states(trainer.encode, state, feed)
 
 
 def probes(dataset: ViewDataset, latents_ND: np.ndarray) -> dict[str, float]:

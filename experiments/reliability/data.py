@@ -10,11 +10,12 @@ import numpy as np
 from PIL import Image
 
 from experiments.reliability import runs
-from socialjepa_jax import agents
-from socialjepa_jax.build import make_hparams, train_rows
+from socialjepa_jax.build import build, train_rows
 from socialjepa_jax.config import Experiment
+from socialjepa_jax.data import order
 from socialjepa_jax.data.folder import FolderData
-from socialjepa_jax.data.streaming import Calls, Feed
+from socialjepa_jax.data.indexed import Calls
+from socialjepa_jax.data.prefetch import Prefetcher
 
 STEPS, STEPS_PER_CALL = 48, 2
 
@@ -51,7 +52,7 @@ def calls(experiment: Experiment) -> Calls:
     rows = train_rows(experiment, dataset)
     run, num_agents = experiment.run, len(experiment.agents.seeds)
     epochs = run.steps // (len(rows) // run.batch_size) + 1
-    keys = np.asarray(agents.order_keys(make_hparams(experiment)["seed"], epochs))
+    keys = np.asarray(order.epoch_keys(build(experiment).hparams["seed"], epochs))
     return Calls(
         dataset.images,
         experiment.agents.cameras,
@@ -79,7 +80,8 @@ def batch_digests(calls: Calls, first: int, processes: int, workers: int, count:
     parts = [dataclasses.replace(calls, slots=(size * p, size * (p + 1))) for p in range(processes)]
     with contextlib.ExitStack() as stack:
         feeds = [
-            stack.enter_context(contextlib.closing(Feed(part, first, workers))) for part in parts
+            stack.enter_context(contextlib.closing(Prefetcher(part, first, workers)))
+            for part in parts
         ]
         digests = []
         for _ in range(count):

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Self
 
 from experiments.reliability import runs
-from socialjepa_jax import loop
+from socialjepa_jax import build
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Experiment
 
@@ -114,7 +114,7 @@ class Fixture:
 
 def abstract_state(experiment: Experiment) -> AgentState:
     """Shapes and types of a run's state, to restore checkpoints into."""
-    return loop.abstract_state(loop.make_trainer(experiment), loop.make_hparams(experiment))
+    return build.build(experiment).abstract_state
 
 
 def stderr(workdir: pathlib.Path, process: int = 0) -> str:

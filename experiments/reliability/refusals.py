@@ -7,7 +7,7 @@ from unittest import mock
 
 from experiments.reliability import runs
 from experiments.reliability.fixture import STEPS, Figures, Fixture
-from socialjepa_jax import loop
+from socialjepa_jax import build, loop
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError
 
@@ -15,7 +15,7 @@ from socialjepa_jax.errors import InputError
 def refusals(fixture: Fixture) -> Figures:
     """Starts runs in bad folders: each is refused in its own words, no checkpoint changes."""
     folders, wrong = _bad_folders(fixture), list[str]()
-    with mock.patch.object(loop, "open_batches", side_effect=AssertionError("the run began")):
+    with mock.patch.object(build, "open_feed", side_effect=AssertionError("the run began")):
         for name, (workdir, experiment, words) in folders.items():
             wrong += _not_refused(name, experiment, workdir, words)
         full = shutil.disk_usage(fixture.folder)._replace(free=10)

@@ -24,13 +24,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from socialjepa_jax import batches, evaluation, loop
-from socialjepa_jax.agents import AgentState
+from socialjepa_jax import evaluation, loop
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import Protocol, Splits
-from socialjepa_jax.data.streaming import StreamedData
+from socialjepa_jax.data.streaming import StreamedWindow, StreamFeed
 from socialjepa_jax.errors import InputError, Stopped
+from socialjepa_jax.experimental import exact
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.performance import throughput
 from socialjepa_jax.report.run import page as run_page
@@ -109,7 +109,7 @@ def experiment(pictures: pathlib.Path, steps: int = 60, **changes: Any) -> Exper
             protocol=Protocol("norb", azimuths=(0, 160)),
             splits=Splits(test_instances=2, test_states=0.25, seed=0),
         ),
-        objective=Linear(),  # type: ignore[arg-type]
+        objective=Linear(),
         agents=Agents(cameras=(0, 1), seeds=(0, 1)),
         optim=AdamW(learning_rate=1e-2),
         run=Run(
@@ -153,11 +153,13 @@ class Layout:
         processes: run together.
         devices: of each.
         patience: seconds that they wait for each other.
+        exact_shards: of `experimental.exact`; 0: the usual trainer.
     """
 
     processes: int = 1
     devices: int = 1
     patience: float = 60.0
+    exact_shards: int = 0
 
     def place(self, index: int, port: int) -> ProcessSpec | None:
         """Of one of the processes; None where it is alone."""
@@ -272,7 +274,10 @@ def child(
     run_page.write_run_report = lambda workdir, dataset: workdir / "report.html"
     try:
         with hosts.joined(place, layout.patience) as group:
-            loop.fit(what, workdir, group=group)
+            if layout.exact_shards:
+                exact.fit(what, workdir, layout.exact_shards, group)
+            else:
+                loop.fit(what, workdir, group=group)
     except (InputError, Stopped) as error:
         code, message = launch.exit_status(error)
         print(message, file=sys.stderr)
@@ -295,20 +300,20 @@ def batch_digest(rows: Any, images: Any) -> str:
 
 
 def _record(path: pathlib.Path) -> None:
-    """Lists the parts of streamed batches on this process's devices: step, place and digest."""
-    at = batches.Stream.at
+    """Lists the parts of streamed batches on this process's devices: step, block and digest."""
+    at = StreamFeed.at
 
-    def recorded(stream: batches.Stream, step: int, state: AgentState) -> StreamedData:
-        data = at(stream, step, state)
+    def recorded(feed: StreamFeed, step: int) -> StreamedWindow:
+        window = at(feed, step)
         with path.open("a") as file:
-            for rows, images in zip(data.rows.addressable_shards, data.images.addressable_shards):
-                place = [part.indices(size)[:2] for part, size in zip(rows.index, data.rows.shape)]
-                found = {"step": step, "place": place}
-                found["digest"] = batch_digest(rows.data, images.data)
-                file.write(json.dumps(found) + "\n")
-        return data
+            shards = zip(window.rows.addressable_shards, window.images.addressable_shards)
+            for rows, images in shards:
+                block = [part.indices(n)[:2] for part, n in zip(rows.index, window.rows.shape)]
+                digest = batch_digest(rows.data, images.data)
+                file.write(json.dumps({"step": step, "place": block, "digest": digest}) + "\n")
+        return window
 
-    batches.Stream.at = recorded  # type: ignore[method-assign]
+    StreamFeed.at = recorded  # type: ignore[method-assign]
 
 
 def _inject(fault: Fault, what: Experiment) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from experiments.reliability import runs
 from experiments.reliability.fixture import Figures, Fixture, last_line
-from socialjepa_jax import agents, build, loop
+from socialjepa_jax import build, keys
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Monitors
+from socialjepa_jax.data import order
 from socialjepa_jax.running import storage
 
 
@@ -24,8 +25,8 @@ def _next_floats(tree: Any) -> Any:
 
 
 def _zero_in_adam(state: AgentState, field: str) -> dict[str, Any]:
-    clip, adam = state.opt_state
-    return {"opt_state": (clip, adam._replace(**{field: _zeros(getattr(adam, field))}))}
+    adam = state.opt_state
+    return {"opt_state": adam._replace(**{field: _zeros(getattr(adam, field))})}
 
 
 STATE_CHANGES: dict[str, Callable[[AgentState], dict[str, Any]]] = {
@@ -56,10 +57,12 @@ class _Stepper:
             objective=runs.Linear(bad_from=bad_from),
             monitors=Monitors(max_skips=3),
         )
-        self.trainer = loop.make_trainer(self.experiment)
+        parts = build.build(self.experiment)
+        self.trainer, self.hparams = parts.trainer, parts.hparams
         self.dataset = self.experiment.data.load(fixture.folder)
-        self.data = build.place(self.experiment, self.dataset, self.trainer)
-        self.hparams = loop.make_hparams(self.experiment)
+        folder = fixture.folder
+        feed = build.open_feed(self.experiment, self.dataset, parts, folder, folder)
+        self.source = feed.at(0)
 
     def start(self) -> AgentState:
         """Returns the state of step 0, on the host."""
@@ -69,14 +72,14 @@ class _Stepper:
         """Returns the state some steps later, on the host."""
         state = jax.device_put(state)
         for _ in range(steps):
-            state, _ = self.trainer.step(state, self.data, hparams or self.hparams)
+            state, _ = self.trainer.step(state, self.source, hparams or self.hparams)
         return jax.device_get(state)
 
     def draws(self, agent: int, step: int, row: int) -> bool:
         """True if the agent's batch of this step holds a row."""
         train = self.dataset.train_rows
-        key = agents.agent_key(self.hparams["seed"][agent], agents._ORDER)
-        batch = agents.batch_rows(key, step, len(train), self.experiment.run.batch_size)
+        key = keys.agent_key(self.hparams["seed"][agent], keys.Stream.ORDER)
+        batch = order.batch_rows(key, step, len(train), self.experiment.run.batch_size)
         return bool(row in train[np.asarray(batch)])
 
 

@@ -13,11 +13,11 @@ LAYOUTS = tuple(Layout(*shape) for shape in ((1, 1), (1, 2), (1, 4), (2, 1), (2,
 
 def topologies(fixture: Fixture) -> Figures:
     """Runs 50 steps in six layouts: exact sums give one hash, usual sums differ by rounding."""
-    exact = {finished(fixture, layout, exact_shards=4) for layout in LAYOUTS}
-    usual = {finished(fixture, layout, exact_shards=0) for layout in LAYOUTS}
-    first = fixture.folder / name(LAYOUTS[0], 0)
+    exact = {finished(fixture, dataclasses.replace(layout, exact_shards=4)) for layout in LAYOUTS}
+    usual = {finished(fixture, layout) for layout in LAYOUTS}
+    first = fixture.folder / name(LAYOUTS[0])
     worst = max(
-        hosts.difference(experiment(fixture, 0), first, fixture.folder / name(layout, 0))
+        hosts.difference(experiment(fixture), first, fixture.folder / name(layout))
         for layout in LAYOUTS[1:]
     )
     return Figures.of(
@@ -28,23 +28,23 @@ def topologies(fixture: Fixture) -> Figures:
     )
 
 
-def experiment(fixture: Fixture, exact_shards: int) -> Experiment:
+def experiment(fixture: Fixture) -> Experiment:
     """Returns the run of `hosts`, longer; each of its three agents is spread over all devices."""
     small = hosts.experiment(fixture)
     times = {"steps": STEPS, "eval_every": STEPS, "save_every": STEPS}
-    run = dataclasses.replace(small.run, exact_shards=exact_shards, **times)
+    run = dataclasses.replace(small.run, **times)
     return dataclasses.replace(small, run=run)
 
 
-def name(layout: Layout, exact_shards: int) -> str:
+def name(layout: Layout) -> str:
     """Returns the name of the run's folder."""
-    return f"topology_{exact_shards}_{layout.processes}_by_{layout.devices}"
+    return f"topology_{layout.exact_shards}_{layout.processes}_by_{layout.devices}"
 
 
-def finished(fixture: Fixture, layout: Layout, exact_shards: int) -> tuple[tuple[str, str], ...]:
+def finished(fixture: Fixture, layout: Layout) -> tuple[tuple[str, str], ...]:
     """Runs to the end and returns the digests of the last state."""
-    workdir = fixture.folder / name(layout, exact_shards)
-    run = experiment(fixture, exact_shards)
+    workdir = fixture.folder / name(layout)
+    run = experiment(fixture)
     codes = fixture.children.finish_group(run, workdir, layout)
     if any(codes):
         raise RuntimeError(f"{workdir.name}: exit {codes}")

@@ -58,6 +58,11 @@ class ArraysData:
         check_one_of((1, 3), channels=self.channels)
         base.check_columns(self.columns)
 
+    @property
+    def num_cameras(self) -> int:
+        """Cameras that see every state."""
+        return len(self.protocol.azimuths)
+
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Reads, decodes and pairs the images; nothing is cached.
 

@@ -11,6 +11,9 @@ import numpy as np
 from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data.files import Files
 from socialjepa_jax.data.pairing import pair_views
+from socialjepa_jax.data.protocols import ImageFeed, Opening
+from socialjepa_jax.data.resident import ResidentFeed
+from socialjepa_jax.data.streaming import StreamFeed
 from socialjepa_jax.errors import InputError, check_in_range, check_one_of, check_positive
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -69,6 +72,11 @@ class FolderData:
         check_in_range(0.0, 1.0, max_broken=self.max_broken)
         base.check_columns(self.columns)
 
+    @property
+    def num_cameras(self) -> int:
+        """Cameras that see every state."""
+        return len(self.protocol.azimuths)
+
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Lists and pairs the images, and reads them if `read` is "resident".
 
@@ -100,6 +108,12 @@ class FolderData:
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
         return pair_views(table, self.protocol, self.splits, folder.resolve().name)
+
+    def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
+        """Opens a stream of the files, or puts all images on the devices."""
+        if isinstance(dataset.images, Files):
+            return StreamFeed(dataset.images, opening, self.workers, self.max_broken)
+        return ResidentFeed(np.asarray(dataset.images), opening)
 
     def _digests(self, folder: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.manifest:

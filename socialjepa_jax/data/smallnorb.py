@@ -62,6 +62,11 @@ class SmallNorbData:
         """Channels of an image: one per camera of the stereo pair that is read."""
         return 2 if self.stereo == "both" else 1
 
+    @property
+    def num_cameras(self) -> int:
+        """Cameras that see every state."""
+        return len(self.protocol.azimuths)
+
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Reads, pairs and resizes the images; nothing is cached.
 

@@ -6,23 +6,22 @@ Shape key: A agents, N states, D latent dimensions.
 import numpy as np
 
 from socialjepa_jax import alignment
-from socialjepa_jax.config import Experiment
+from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation.splits import pairs, splits
 
+LOWEST_RANK, LOWEST_SPREAD = 2.0, 1e-3
 
-def fit_map(
-    experiment: Experiment, x: np.ndarray, y: np.ndarray, rows: np.ndarray
-) -> alignment.LinearMap:
-    """The map y ~ W x of two agents' latents, fitted on the given rows as configured."""
-    how = experiment.alignment
+
+def fit_map(how: Alignment, x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> alignment.LinearMap:
+    """Fits the map y ~ W x of two agents' latents [N, D] on the given rows, as configured."""
     return alignment.fit(
         x[rows], y[rows], method=how.method, ridge=how.ridge, kappa_max=how.kappa_max
     )
 
 
 def collapse_metrics(latents_ND: np.ndarray) -> dict[str, float]:
-    """How far from collapse latents are.
+    """Measures how far latents are from collapse.
 
     Returns:
         feature_std (mean over features of their standard deviation), latent_norm (mean Euclidean
@@ -36,10 +35,21 @@ def collapse_metrics(latents_ND: np.ndarray) -> dict[str, float]:
     }
 
 
+def has_collapsed(rankme: float, feature_std: float, latent_norm: float) -> bool:
+    """True if latents carry next to nothing; the one rule of training and of the report.
+
+    Args:
+        rankme: effective rank of the centred latents; collapsed below 2, where they span a line.
+        feature_std: mean standard deviation of the features; collapsed below 0.1 percent of
+        latent_norm: the mean Euclidean norm of the latents.
+    """
+    return rankme < LOWEST_RANK or feature_std < LOWEST_SPREAD * max(latent_norm, 1e-12)
+
+
 def scalars(
     experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray
 ) -> dict[str, float]:
-    """Collapse monitors of every agent and held-out R2 of every pair, by the names in the log."""
+    """Returns collapse metrics of every agent and held-out R2 of every pair, as logged."""
     found = {
         f"agent_{k}/{name}": value
         for k, latents_ND in enumerate(latents_AND)
@@ -48,14 +58,14 @@ def scalars(
     for i, j, _ in pairs(experiment.agents.cameras):
         x, y = latents_AND[i], latents_AND[j]
         for split in splits(dataset):
-            linear_map = fit_map(experiment, x, y, split.train)
+            linear_map = fit_map(experiment.alignment, x, y, split.train)
             r2 = alignment.r2(linear_map, x[split.test], y[split.test])
             found[f"pair_{i}_{j}/{split.name}/r2"] = float(r2)
     return found
 
 
 def best_metric(name: str, found: dict[str, float]) -> float:
-    """The one number by which evaluations are compared (`config.Checkpoint.best_metric`).
+    """Returns the number by which evaluations are compared (`config.Checkpoint.best_metric`).
 
     Args:
         name: "rankme" (mean over agents) | "r2" (mean over pairs, on the headline split).

@@ -1,4 +1,4 @@
-"""Which states a map is fitted on and which it is tested on, and which agents are paired."""
+"""Splits: the states that maps are fitted and tested on, and the pairs of agents."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ import numpy as np
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import InputError
 
-_FEWEST_STATES = 4  # below, an evaluation has no meaning
+_FEWEST_STATES = 4  # an evaluation of fewer has no meaning
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Which states a map is fitted on and which it is tested on.
+    """The states that a map is fitted on and those it is tested on.
 
     Attributes:
         name: "instance" (whole objects held out: the headline) | "state".
@@ -26,7 +26,7 @@ class Split:
 
 
 def splits(dataset: ViewDataset) -> list[Split]:
-    """The splits of a data set that hold something out, the headline first."""
+    """Returns the splits of a data set that hold something out, the headline first."""
     flags = {"instance": dataset.split_instance, "state": dataset.split_state}
     return [
         Split(name, np.flatnonzero(flag == 0), np.flatnonzero(flag == 1))
@@ -36,7 +36,7 @@ def splits(dataset: ViewDataset) -> list[Split]:
 
 
 def check_splits(dataset: ViewDataset) -> None:
-    """Refuses before training what could not be measured after it.
+    """Checks before training that the trained agents can be measured.
 
     Raises:
         InputError: a split leaves too few states.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from socialjepa_jax import alignment, collaboration
-from socialjepa_jax.config import Experiment
+from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import Untrained
@@ -42,9 +42,19 @@ class Subject:
 
 
 def subjects(
-    experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray, untrained: Untrained
+    cameras: tuple[int, ...],
+    seed: int,
+    dataset: ViewDataset,
+    latents_AND: np.ndarray,
+    untrained: Untrained,
 ) -> Iterator[Subject]:
-    """Every pair of agents, on every split, with its controls (see the module `controls`)."""
+    """Yields every pair of agents, on every split, with its controls (see `controls`).
+
+    Args:
+        cameras: the camera of each agent.
+        seed: of the shuffled pairs.
+        dataset, latents_AND, untrained: of the run.
+    """
     dim = latents_AND.shape[-1]
     halves = {split.name: split for split in splits(dataset)}
 
@@ -52,7 +62,7 @@ def subjects(
     def pixels(camera: int, name: str) -> np.ndarray:
         return controls.pixel_pca(dataset.images[camera], halves[name].train, dim)
 
-    for i, j, same_camera in pairs(experiment.agents.cameras):
+    for i, j, same_camera in pairs(cameras):
         for split in halves.values():
             x, y = latents_AND[i], latents_AND[j]
             found = {RowName.SAME_CAMERA: (x, y)}
@@ -62,10 +72,10 @@ def subjects(
                     RowName.UNTRAINED: (untrained.own_init[i], untrained.own_init[j]),
                     RowName.UNTRAINED_SAME_INIT: (untrained.same_init[i], untrained.same_init[j]),
                     RowName.PIXEL_PCA: (
-                        pixels(experiment.agents.cameras[i], split.name),
-                        pixels(experiment.agents.cameras[j], split.name),
+                        pixels(cameras[i], split.name),
+                        pixels(cameras[j], split.name),
                     ),
-                    **_mismatched(experiment, dataset, split, x, y),
+                    **_mismatched(seed, dataset, split, x, y),
                 }
                 found |= _partialled(dataset, split, found)
             for row, spaces in found.items():
@@ -84,10 +94,10 @@ def _partialled(
 
 
 def _mismatched(
-    experiment: Experiment, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
+    seed: int, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
 ) -> dict[RowName, tuple[np.ndarray, np.ndarray]]:
     """The same latents with wrong pairs: row name -> two spaces."""
-    rng = np.random.default_rng(experiment.seed)
+    rng = np.random.default_rng(seed)
     names = controls.shared_factor_names(dataset)
     parts = (split.train, split.test)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
@@ -107,18 +117,20 @@ def alignment_rows(
 ) -> list[Row]:
     """The rows of alignment.json: every subject, measured. `check` is called between them."""
     rows: list[Row] = []
-    for subject in subjects(experiment, dataset, latents_AND, untrained):
+    for subject in subjects(
+        experiment.agents.cameras, experiment.seed, dataset, latents_AND, untrained
+    ):
         check()
         backs = BACKS if subject.row == RowName.TRAINED else ("inverse",)
-        rows += measure(experiment, dataset, subject, backs)
+        rows += measure(experiment.alignment, dataset, subject, backs)
         if subject.row == RowName.PARTIALLED:
             y = latents_AND[subject.agents[1]]
-            rows.append(_shared_factors_row(experiment, dataset, y, subject))
-    return rows
+            rows.append(_shared_factors_row(experiment.alignment, dataset, y, subject))
+    return [{**row, "seed": experiment.seed} for row in rows]
 
 
 def _shared_factors_row(
-    experiment: Experiment, dataset: ViewDataset, y: np.ndarray, subject: Subject
+    how: Alignment, dataset: ViewDataset, y: np.ndarray, subject: Subject
 ) -> Row:
     """R2 of a prediction of the second agent from the shared factors alone."""
     split = subject.split
@@ -131,18 +143,18 @@ def _shared_factors_row(
         "n_train": float(len(split.train)),
         "n_test": float(len(split.test)),
     }
-    return _row(experiment, subject, RowName.SHARED_FACTORS, "none", metrics)
+    return _row(how, subject, RowName.SHARED_FACTORS, "none", metrics)
 
 
 def measure(
-    experiment: Experiment, dataset: ViewDataset, subject: Subject, backs: tuple[str, ...]
+    how: Alignment, dataset: ViewDataset, subject: Subject, backs: tuple[str, ...]
 ) -> list[Row]:
     """Fits x -> y and evaluates with each way back; adds probes, RankMe of y and shared dims."""
     x, y, split = subject.x, subject.y, subject.split
-    linear_map = fit_map(experiment, x, y, split.train)
-    neighbors = tuple(k for k in experiment.alignment.neighbors if k < len(split.test))
+    linear_map = fit_map(how, x, y, split.train)
+    neighbors = tuple(k for k in how.neighbors if k < len(split.test))
     shared = {
-        **probe_accuracies(experiment, dataset, subject, linear_map),
+        **probe_accuracies(how, dataset, subject, linear_map),
         "rankme": collapse_metrics(y[split.test])["rankme"],
         "shared_dims": alignment.shared_dimensions(
             linear_map, y[split.train], x[split.test], y[split.test]
@@ -153,35 +165,32 @@ def measure(
         metrics = alignment.evaluate(
             linear_map, x[split.test], y[split.test], back=back, neighbors=neighbors
         )
-        rows.append(_row(experiment, subject, subject.row, back, {**metrics, **shared}))
+        rows.append(_row(how, subject, subject.row, back, {**metrics, **shared}))
     return rows
 
 
-def _row(
-    experiment: Experiment, subject: Subject, row: str, back: str, metrics: dict[str, float]
-) -> Row:
+def _row(how: Alignment, subject: Subject, row: str, back: str, metrics: dict[str, float]) -> Row:
     """One row of alignment.json."""
     return {
         "x": f"agent_{subject.agents[0]}",
         "y": f"agent_{subject.agents[1]}",
         "row": row,
         "split": subject.split.name,
-        "method": experiment.alignment.method,
+        "method": how.method,
         "back": back,
-        "seed": experiment.seed,
         "metrics": metrics,
     }
 
 
 def probe_accuracies(
-    experiment: Experiment,
+    how: Alignment,
     dataset: ViewDataset,
     subject: Subject,
     linear_map: alignment.LinearMap,
 ) -> dict[str, float]:
     """Accuracy on held-out y of its own probe and of x's: by W^-1, by regression, as it is."""
     train, test, labels = subject.split.train, subject.split.test, dataset.labels
-    x, y, ridge = subject.x, subject.y, experiment.alignment.probe_ridge
+    x, y, ridge = subject.x, subject.y, how.probe_ridge
 
     def probe_of(z: np.ndarray) -> collaboration.Probe:
         classes = len(dataset.label_names)

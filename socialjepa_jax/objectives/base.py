@@ -1,4 +1,4 @@
-"""What an objective is: four pure methods on plain pytrees, with no mesh in sight.
+"""The protocol of objectives: pure methods on plain pytrees, with no mesh in sight.
 
 Shape key: B batch, D features, H height, W width, C channels.
 """
@@ -7,21 +7,26 @@ from typing import Any, Protocol
 
 import jax
 
+from socialjepa_jax.data.protocols import Batch
 from socialjepa_jax.sharding import Reduce
+
+__all__ = ["Aux", "Batch", "HParams", "Metrics", "Objective", "Params", "groups_of", "projected"]
 
 PyTree = Any
 Params = PyTree
-Aux = PyTree  # whatever is carried beside the parameters: EMA target, queues, centres, ...
+Aux = PyTree  # carried beside the parameters: EMA target, queues, centres, ...
 Metrics = dict[str, jax.Array]
-# 'image' f32[B, H, W, C] = (picture in [0, 1] - 'mean' f32[C]) / 'std' f32[C], 'index' i32[B] (ids)
-Batch = dict[str, jax.Array]
-HParams = dict[str, jax.Array]  # what may differ between agents, as scalars
+HParams = dict[str, jax.Array]  # settings that may differ between agents, as scalars
 
 
 class Objective(Protocol):
     """A self-supervised objective: a frozen dataclass whose methods are pure functions.
 
     Every method sees one agent. `socialjepa_jax.agents` maps them over agents and shards them.
+
+    Two more methods are optional: `groups(params)` returns an `optim.Group` for every parameter,
+    and `project(params)` returns the parameters that an update leaves behind, such as prototypes
+    with unit rows. Without them nothing is compiled in their place.
     """
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
@@ -39,8 +44,10 @@ class Objective(Protocol):
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Returns the loss of the global batch, and the new carried state with scalar metrics.
 
-        `key` is the same on all shards; what is random per sample folds in `batch['index']`.
-        Every mean over the batch goes through `reduce`, inside the differentiated function.
+        `batch` is what the source made (`data.protocols.Source.batch`) with 'step' i32[], the
+        number of updates so far. `key` is the same on all shards; randomness per sample folds in
+        `batch['index']`. Every mean over the batch goes through `reduce`, inside the
+        differentiated function.
         """
         ...
 
@@ -51,3 +58,15 @@ class Objective(Protocol):
     def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
         """Returns 'latent' f32[B, D] and named intermediates of f32[B, H, W, C] images."""
         ...
+
+
+def groups_of(objective: Objective, params: Params) -> PyTree | None:
+    """Returns the objective's parameter groups; None if it has none of its own."""
+    groups = getattr(objective, "groups", None)
+    return None if groups is None else groups(params)
+
+
+def projected(objective: Objective, params: Params) -> Params:
+    """Returns the parameters after the objective's projection, if it has one."""
+    project = getattr(objective, "project", None)
+    return params if project is None else project(params)

@@ -6,15 +6,15 @@ The trace opens in Perfetto or TensorBoard; the table is text.
 import contextlib
 import pathlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from absl import logging
 
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.performance import traces
-from socialjepa_jax.performance.compilation import Compiled
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,15 @@ class Window:
             )  # fmt: skip
 
 
+class HasText(Protocol):
+    """A compiled program that can print its optimised HLO."""
+
+    @property
+    def text(self) -> Callable[[], str]:
+        """Returns the HLO."""
+        ...
+
+
 class Profiler(contextlib.AbstractContextManager["Profiler"]):
     """Traces a window of steps into `folder` and writes the table to `folder/top.txt`.
 
@@ -63,7 +72,7 @@ class Profiler(contextlib.AbstractContextManager["Profiler"]):
     """
 
     def __init__(
-        self, window: Window | None, folder: pathlib.Path, compiled: Compiled | None
+        self, window: Window | None, folder: pathlib.Path, compiled: HasText | None
     ) -> None:
         self._window, self._folder, self._compiled = window, folder, compiled
         self._running = False

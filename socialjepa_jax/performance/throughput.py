@@ -81,10 +81,12 @@ class Stopwatch:
         return steps, max(seconds, 1e-9)
 
 
-def accessed_bytes(objective: Any, compiled: Compiled, exact_shards: int = 0) -> float:
-    """That XLA counts a step to read and write; NaN where a ViT's layers or the batch's shards are
-    one loop, whose body it counts once."""
-    looped = exact_shards or any(vit.scan_layers for vit in vits(objective))
+def accessed_bytes(objective: Any, compiled: Compiled) -> float:
+    """Returns the bytes that XLA counts a step to read and write.
+
+    NaN if a ViT's layers are scanned: XLA counts the body of a loop once.
+    """
+    looped = any(vit.scan_layers for vit in vits(objective))
     return math.nan if looped else compiled.accessed_bytes
 
 
@@ -92,10 +94,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _flops_per_image(trainer: Trainer, shape: tuple[int, ...]) -> float:
+def _flops_per_image(trainer: Trainer, source: Any) -> float:
+    shape = source.images.shape[-3:] if hasattr(source, "images") else None
     try:
         return flops.step(trainer.objective, trainer.batch_size, shape) / trainer.batch_size
-    except ValueError as error:  # an objective of the user's own, with products out of sight
+    except (ValueError, AttributeError) as error:  # products or images that cannot be seen
         logging.warning("FLOPs are unknown: %s.", error)
         return math.nan
 
@@ -103,12 +106,12 @@ def _flops_per_image(trainer: Trainer, shape: tuple[int, ...]) -> float:
 def prepare(
     trainer: Trainer, arguments: tuple[Any, Any, Any], workdir: pathlib.Path | None
 ) -> CompiledStep:
-    """Compiles the step, measures the devices, says both, and writes `performance.json`.
+    """Compiles the step, measures the devices, logs both, and writes `performance.json`.
 
     Args:
-        trainer: whose step.
-        arguments: state, data and hparams of the first call; nothing is run or donated.
-        workdir: of the run; None where another process writes.
+        trainer: its step is compiled.
+        arguments: state, source and hparams of the first call; nothing is run or donated.
+        workdir: of the run; None if another process writes.
     """
     compiled = compilation.ahead_of_time(trainer.step, *arguments)
     logging.info("%s", compiled.describe())
@@ -121,8 +124,8 @@ def prepare(
     program = CompiledStep(
         compiled,
         found,
-        _flops_per_image(trainer, arguments[1].images.shape[-3:]),
-        accessed_bytes(trainer.objective, compiled, trainer.exact_shards) / images,
+        _flops_per_image(trainer, arguments[1]),
+        accessed_bytes(trainer.objective, compiled) / images,
     )
     if workdir is not None:
         _write(program, workdir / "performance.json")
@@ -142,3 +145,34 @@ def _write(program: CompiledStep, path: pathlib.Path) -> None:
             "temporary_bytes": compiled.temporary_bytes,
         },
     )
+
+
+class StepProgram:
+    """The compiled step of a run, compiled ahead of time at its first call.
+
+    Args:
+        trainer: its step is compiled.
+        stopwatch: paused while the step is compiled.
+        workdir: of the run; None if another process writes.
+    """
+
+    def __init__(
+        self, trainer: Trainer, stopwatch: Stopwatch, workdir: pathlib.Path | None
+    ) -> None:
+        self._trainer, self._stopwatch, self._workdir = trainer, stopwatch, workdir
+        self.compiled: CompiledStep | None = None
+
+    def __call__(self, state: Any, source: Any, hparams: Any) -> tuple[Any, Any]:
+        """Does the steps of one call: (state, metrics [A, S]). Donates state."""
+        if self.compiled is None:
+            with self._stopwatch.paused():
+                self.compiled = prepare(self._trainer, (state, source, hparams), self._workdir)
+        return self.compiled.compiled.call(state, source, hparams)
+
+    def scalars(self, images_per_second: float) -> dict[str, float]:
+        """Returns `CompiledStep.scalars`; nothing before the first call."""
+        return {} if self.compiled is None else self.compiled.scalars(images_per_second)
+
+    def text(self) -> str:
+        """Returns the optimised HLO; empty before the first call."""
+        return "" if self.compiled is None else self.compiled.compiled.text()

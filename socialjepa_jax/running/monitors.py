@@ -7,19 +7,7 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax.errors import Stopped
-
-LOWEST_RANK, LOWEST_SPREAD = 2.0, 1e-3
-
-
-def has_collapsed(rankme: float, feature_std: float, latent_norm: float) -> bool:
-    """Whether latents carry next to nothing; the one rule of training and of the report.
-
-    Args:
-        rankme: effective rank of the centred latents; collapsed below 2, where they span a line.
-        feature_std: mean standard deviation of the features; collapsed below 0.1 percent of
-        latent_norm: the mean Euclidean norm of the latents.
-    """
-    return rankme < LOWEST_RANK or feature_std < LOWEST_SPREAD * max(latent_norm, 1e-12)
+from socialjepa_jax.evaluation.metrics import has_collapsed
 
 
 def collapsed_agents(scalars: Mapping[str, float]) -> list[str]:

@@ -18,7 +18,6 @@ from typing import Any
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import write_json
 
@@ -60,12 +59,12 @@ def _lock(descriptor: int, workdir: pathlib.Path) -> None:
         logging.warning("%s cannot be locked; do not start a second run in it.", workdir)
 
 
-def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, str]) -> None:
+def prepare(workdir: pathlib.Path, plain: dict[str, Any], versions: dict[str, str]) -> None:
     """Checks the folder and writes `config.json` and `environment.json`.
 
     Args:
         workdir: the run's folder.
-        experiment: its configuration must equal that of the checkpoints in the folder.
+        plain: the configuration, which must equal that of the checkpoints in the folder.
         versions: contents of `environment.json`.
 
     Raises:
@@ -74,7 +73,7 @@ def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, s
     """
     _check_writable(workdir)
     path, checkpoints = workdir / "config.json", workdir / "checkpoints"
-    plain = _as_json(experiment)
+    plain = json.loads(json.dumps(plain))
     if checkpoints.exists() and not checkpoints.is_dir():
         raise InputError(f"--workdir={workdir}: checkpoints is a file")
     if _has_checkpoints(checkpoints):  # without them nothing is lost, and another run may begin
@@ -83,10 +82,6 @@ def prepare(workdir: pathlib.Path, experiment: Experiment, versions: dict[str, s
         _refuse_foreign_folders(folder)
     write_json(path, plain)
     write_json(workdir / "environment.json", versions)
-
-
-def _as_json(experiment: Experiment) -> Any:
-    return json.loads(json.dumps(config_lib.to_plain(experiment)))
 
 
 def _check_writable(workdir: pathlib.Path) -> None:
@@ -118,7 +113,7 @@ def _refuse_another_run(path: pathlib.Path, plain: dict[str, Any]) -> None:
     except ValueError:
         raise InputError(f"{path} is not a run's configuration; use another workdir") from None
     with contextlib.suppress(InputError):  # gives settings newer than the run their defaults
-        old = _as_json(config_lib.from_config_dict(old))
+        old = json.loads(json.dumps(config_lib.to_plain(config_lib.from_config_dict(old))))
     changed = config_lib.differences(old, plain)
     if changed:
         raise InputError(

@@ -22,8 +22,8 @@ from configs import (
     toys_lejepa,
     toys_mae,
 )
+from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import loop
 
 CONFIGS = {
     "toys_ijepa": toys_ijepa,
@@ -118,13 +118,12 @@ def test_a_configuration_runs_one_step(name, tmp_path):
         config.data.path, config.data.workers = _write_folder(tmp_path), 0
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(tmp_path / "cache")
-    trainer = loop.make_trainer(experiment)
-    hparams = loop.make_hparams(experiment)
-    before = trainer.init(hparams)
+    parts = build.build(experiment)
+    before = parts.fresh_state()
     start = jax.device_get(before.params)
-    opened = loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
-    with contextlib.closing(opened) as batches:
-        after, metrics = trainer.step(before, batches.at(0, before), hparams)
+    opened = build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
+    with contextlib.closing(opened) as feed:
+        after, metrics = parts.trainer.step(before, feed.at(0), parts.hparams)
     assert np.isfinite(np.asarray(metrics["loss"])).all()
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max() > 0, start, jax.device_get(after.params))
     assert np.mean(jax.tree.leaves(moved)) > 0.8

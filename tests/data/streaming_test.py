@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from experiments.reliability import data
-from socialjepa_jax import agents
-from socialjepa_jax.build import make_hparams
-from socialjepa_jax.data import resident
-from socialjepa_jax.data.streaming import Feed, Passes
+from socialjepa_jax import keys
+from socialjepa_jax.build import build
+from socialjepa_jax.data import order
+from socialjepa_jax.data.indexed import Passes
+from socialjepa_jax.data.prefetch import Prefetcher
 from socialjepa_jax.errors import Stopped
 
 
@@ -37,22 +38,22 @@ def damaged(tmp_path):
 def test_the_order_on_the_host_is_that_of_the_device(num_rows):
     for seed in range(3):
         key, positions = jax.random.key(seed), np.arange(num_rows)
-        found = resident.permute_on_host(np.asarray(resident.round_keys(key)), positions, num_rows)
-        expected = resident.epoch_permutation(key, positions.astype(np.int32), num_rows)
+        found = order.permute_on_host(np.asarray(order.round_keys(key)), positions, num_rows)
+        expected = order.epoch_permutation(key, positions.astype(np.int32), num_rows)
         np.testing.assert_array_equal(found, expected)
 
 
 def test_a_call_holds_what_resident_data_would_show(experiment, calls):
     dataset = experiment.data.load(None)
     images, rows = np.asarray(dataset.images), dataset.train_rows
-    seeds = make_hparams(experiment)["seed"]
+    seeds = build(experiment).hparams["seed"]
     for call in (0, 1, 9):
         element = calls[call]
         assert element["images"].dtype == np.uint8 and not element["broken"]
         for agent, camera in enumerate(experiment.agents.cameras):
-            key = agents.agent_key(seeds[agent], agents._ORDER)
+            key = keys.agent_key(seeds[agent], keys.Stream.ORDER)
             for s in range(2):
-                expected = rows[resident.batch_rows(key, 2 * call + s, len(rows), 8)]
+                expected = rows[order.batch_rows(key, 2 * call + s, len(rows), 8)]
                 np.testing.assert_array_equal(element["rows"][agent, s], expected)
                 np.testing.assert_array_equal(element["images"][agent, s], images[camera, expected])
 
@@ -103,7 +104,7 @@ def test_a_broken_file_gives_its_place_to_a_later_picture_and_moves_nothing(dama
 def test_where_nothing_is_whole_the_stream_ends(damaged):
     calls = damaged
     data.damage(calls.files.folder, list(range(192)))
-    with contextlib.closing(Feed(calls, 0, 0)) as feed:
+    with contextlib.closing(Prefetcher(calls, 0, 0)) as feed:
         with pytest.raises(Stopped, match=r"16 pictures in a row cannot be read; \d+\.png"):
             feed.take()
 
@@ -130,7 +131,7 @@ class _Slow:
 
 def test_a_feed_gives_what_comes_next_and_says_what_is_wrong():
     asked = []
-    with contextlib.closing(Feed(_Slow(), 1, 0)) as feed:
+    with contextlib.closing(Prefetcher(_Slow(), 1, 0)) as feed:
         found = [feed.take(lambda: asked.append(1))["number"] for _ in range(2)]
         assert found == [1, 2] and feed.position == 3
         with pytest.raises(Stopped, match=r"can no longer be read.*the disk is gone"):
@@ -147,6 +148,6 @@ def test_waiting_can_be_interrupted():
     def check():
         raise Stopped("by a signal")
 
-    with contextlib.closing(Feed(Forever(), 0, 0)) as feed:
+    with contextlib.closing(Prefetcher(Forever(), 0, 0)) as feed:
         with pytest.raises(Stopped, match="by a signal"):
             feed.take(check)

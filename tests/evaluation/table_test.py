@@ -95,8 +95,8 @@ def test_probes_cross_by_the_map_and_not_without_it(experiment, dataset):
     turn = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
     split = evaluation.splits(dataset)[0]
     subject = evaluation.Subject("trained", split, (0, 1), z, z @ turn)
-    linear_map = evaluation.fit_map(experiment, subject.x, subject.y, split.train)
-    found = evaluation.probe_accuracies(experiment, dataset, subject, linear_map)
+    linear_map = evaluation.fit_map(experiment.alignment, subject.x, subject.y, split.train)
+    found = evaluation.probe_accuracies(experiment.alignment, dataset, subject, linear_map)
     assert found["probe_own"] > 0.95 and found["probe_transferred"] > 0.95
     assert found["probe_raw"] < 0.9
 
@@ -108,7 +108,7 @@ def test_shared_dimensions_count_directions_whatever_their_size(experiment, data
     turn = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
 
     def count(y):
-        linear_map = evaluation.fit_map(experiment, x, y, split.train)
+        linear_map = evaluation.fit_map(experiment.alignment, x, y, split.train)
         return alignment.shared_dimensions(linear_map, y[split.train], x[split.test], y[split.test])
 
     sizes = np.logspace(0, -2, DIM)

@@ -13,7 +13,6 @@ from configs import toys_ijepa
 from socialjepa_jax import build, sharding
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.agents import Trainer
-from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import ViTConfig, vits
@@ -51,7 +50,7 @@ def test_a_choice_the_device_lacks_is_refused_before_anything_is_built():
     vit = dataclasses.replace(config.objective.vit, attention="cudnn")
     objective = dataclasses.replace(config.objective, vit=vit)
     with pytest.raises(InputError, match="attention='cudnn' needs a GPU"):
-        build.make_trainer(dataclasses.replace(config, objective=objective))
+        build.build(dataclasses.replace(config, objective=objective))
 
 
 def test_kernels_are_refused_on_several_devices(monkeypatch):
@@ -59,7 +58,7 @@ def test_kernels_are_refused_on_several_devices(monkeypatch):
     objective = IJepa(vit=dataclasses.replace(ViTConfig(), depth=1, attention="pallas"))
     mesh = sharding.make_mesh(1, 8, jax.devices())
     with pytest.raises(InputError, match="attention='pallas' runs on one device, here are 8"):
-        Trainer(objective, AdamW(), Augment(), 10, 8, 1, mesh, "map")
+        Trainer(objective, AdamW(), 10, 8, 1, mesh, "map")
 
 
 def test_auto_takes_the_measured_choice_for_the_length(monkeypatch):

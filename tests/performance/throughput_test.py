@@ -33,7 +33,6 @@ def test_the_bandwidth_of_scanned_layers_is_not_known_and_left_out():
         accessed = throughput.accessed_bytes(objective, COMPILED)
         assert math.isnan(accessed) if scanned else accessed == 6e6
         assert ("bandwidth_share" in program(accessed).scalars(1.0)) is not scanned
-    assert math.isnan(throughput.accessed_bytes(IJepa(), COMPILED, exact_shards=4))
 
 
 def test_evaluations_and_saves_are_no_part_of_a_speed(monkeypatch):

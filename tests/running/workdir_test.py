@@ -24,7 +24,7 @@ def experiment():
 
 
 def _prepare(folder, experiment):
-    workdir.prepare(folder, experiment, {"jax": "0"})
+    workdir.prepare(folder, config_lib.to_plain(experiment), {"jax": "0"})
 
 
 def _checkpoint(folder, step):
@@ -124,10 +124,10 @@ def test_a_run_older_than_a_setting_resumes(tmp_path, experiment):
     _prepare(tmp_path, experiment)
     _checkpoint(tmp_path, 25)
     record = json.loads((tmp_path / "config.json").read_text())
-    del record["run"]["exact_shards"]
+    del record["pretrain_on"], record["optim"]["kind"]
     (tmp_path / "config.json").write_text(json.dumps(record))
-    with pytest.raises(InputError, match=r"config\.run\.exact_shards: 0 -> 8"):
-        _prepare(tmp_path, _with_run(experiment, exact_shards=8))
+    with pytest.raises(InputError, match=r"config\.pretrain_on: 'train' -> 'all'"):
+        _prepare(tmp_path, dataclasses.replace(experiment, pretrain_on="all"))
     _prepare(tmp_path, experiment)
 
 

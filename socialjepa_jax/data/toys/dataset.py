@@ -77,6 +77,11 @@ class ToysData:
         check_in_range(1, 16, samples_per_pixel_side=self.samples_per_pixel_side)
         check_in_range(0, 2, baseline=self.baseline)
 
+    @property
+    def num_cameras(self) -> int:
+        """Cameras that see every state."""
+        return len(self.protocol.azimuths)
+
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Renders the images, or reads them from the cache, and pairs the views.
 

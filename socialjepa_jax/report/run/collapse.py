@@ -3,11 +3,11 @@
 import math
 from dataclasses import asdict, dataclass
 
+from socialjepa_jax.evaluation.metrics import has_collapsed
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.run import data
 from socialjepa_jax.report.run.data import RunData
 from socialjepa_jax.report.tables import Column, Row, Table
-from socialjepa_jax.running.monitors import has_collapsed
 
 COLLAPSED, LOW, HEALTHY = "collapsed", "low rank", "healthy"
 _COLUMNS = (

@@ -36,7 +36,7 @@ def test_a_row_is_the_mean_over_its_pairs_of_agents(measured):
         r2 = {}
         for i, j, same_camera in pairs:
             x, y = latents[0][i], latents[0][j]
-            linear_map = evaluation.fit_map(experiment, x, y, split.train)
+            linear_map = evaluation.fit_map(experiment.alignment, x, y, split.train)
             value = alignment.r2(linear_map, x[split.test], y[split.test])
             r2.setdefault(same_camera, {})[i, j] = value
         assert list(r2[True]) == [SAME] and len(r2[False]) == 2

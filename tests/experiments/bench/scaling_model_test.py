@@ -17,7 +17,7 @@ from socialjepa_jax import sharding
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
-from socialjepa_jax.data.resident import AgentData
+from socialjepa_jax.data.resident import ResidentImages
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -71,9 +71,9 @@ def group_size(attributes):
 def compiled_step(objective, agents, batch):
     """The optimised program of a step on all 8 devices."""
     mesh = sharding.make_mesh(agents, batch, jax.devices())
-    trainer = Trainer(objective, AdamW(), Augment(), 10, batch, 1, mesh, "map")
+    trainer = Trainer(objective, AdamW(), 10, batch, 1, mesh, "map")
     place = sharding.by_agent(mesh)
-    data = AgentData(
+    data = ResidentImages(
         np.zeros((agents, 16, 16, 16, 1), np.uint8),
         np.tile(np.arange(16, dtype=np.int32), (agents, 1)),
         np.zeros((agents, 1), np.float32),

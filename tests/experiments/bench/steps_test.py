@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from experiments.bench import steps
-from socialjepa_jax.agents import AgentData
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.sharding import Reduce
@@ -23,9 +22,9 @@ def test_results_of_others_are_waited_for_once_a_window(monkeypatch):
 
 
 def test_the_constant_batch_is_taken_as_it_is():
-    data = AgentData(*np.zeros((4, 2)))
-    batch = steps.ConstantBatch._batch(None, None, data, None)
-    assert batch["image"] is data.images and batch["index"] is data.rows
+    data = steps.ConstantBatch(*np.zeros((4, 2)))
+    batch = data.batch(None, None, None)
+    assert batch["image"] is data.images and batch["index"] is data.index
 
 
 @pytest.mark.nightly

@@ -2,12 +2,12 @@
 
 Floating-point sums depend on their order, and a collective adds in the order of its devices: the
 same run on 1, 2 and 4 devices has three results. Here the batch has a fixed number of shards, as if
-each had a device of its own. What a shard computes by itself is computed shard by shard, in a loop,
-on whatever devices there are; where shards meet, their parts are gathered and added in order.
+each had its own device. A loop computes shard by shard, on any number of devices;
+collectives gather the parts of all shards and add them in order.
 
 A traced function is a list of operations, and the collectives in it cut it into phases:
 
-    phase 0: what is the same for all shards; what each shard computes; where they meet
+    phase 0: operations equal on all shards; operations of each shard; collectives
     phase 1: ...
 
 The price: collectives carry the parts of all shards, gradients too, instead of their sum.
@@ -24,11 +24,11 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
-from jax._src.core import extend_axis_env_nd  # an axis without a mesh has no public door
+from jax._src.core import extend_axis_env_nd  # private API: an axis without a mesh
 
 PyTree = Any
 
-# For `jax.jit`. The simplifier changes values (a / b becomes a * (1 / b)), and how often it runs
+# The algebraic simplifier changes values (a / b becomes a * (1 / b)), and the number of its runs
 # depends on the number of devices.
 COMPILER_OPTIONS: dict[str, bool | str] = {"xla_disable_hlo_passes": "algsimp"}
 
@@ -39,19 +39,19 @@ def over_shards(
     """Lifts a function of one shard to all shards, with one result on any number of devices.
 
     Args:
-        function: (shared, part) -> what is equal on all shards; `part` is a shard's own. It uses
+        function: (shared, part) -> values equal on all shards; `part` is a shard's own. It uses
             `axis_name` as inside `shard_map` over V devices with `check_vma=False`, for the index,
             the size, sums and gathers; so a gradient by `shared` is the mean of the shards'.
         shards: V, a multiple of the number of devices on the axis.
-        axis_name: the mesh axis whose devices share the shards out.
+        axis_name: the mesh axis over whose devices the shards are distributed.
 
     Returns:
-        (shared, parts with leaves [L, ...]) -> what `function` returns; to be called inside
+        (shared, parts with leaves [L, ...]) -> the result of `function`; to be called inside
         `shard_map` with `check_vma=False`.
 
     Raises:
-        ValueError: when called, if `function` returns what differs between shards, or shards meet
-            otherwise than in sums and gathers, or inside a loop or a condition.
+        ValueError: when called, if `function` returns values that differ between shards, or has
+            other collectives than sums and gathers, or collectives inside a loop or a condition.
     """
 
     def lifted(shared: PyTree, parts_L: PyTree) -> PyTree:
@@ -73,28 +73,28 @@ def scan(
     constants: PyTree,
     length: int,
 ) -> tuple[PyTree, PyTree]:
-    """As `jax.lax.scan` over 0 ... length - 1, with a body that rounds alike at any length.
+    """Scans over 0 ... length - 1 like `jax.lax.scan`, with a body that rounds alike at any length.
 
-    The body of a loop is compiled by itself. Elsewhere code is compiled together with what is
-    around, which depends on the number of devices, and can round differently. So it is with the
-    only round of a loop and with what is equal in all rounds, which compilers take out of it, but
-    for barriers.
+    XLA compiles the body of a loop separately. Code outside of loops is fused with its
+    surroundings, which depend on the number of devices, and may round differently. XLA also
+    unrolls loops of one round and hoists loop-invariant code; barriers and a hidden length prevent
+    both.
 
     Args:
         body: (carry, constants, i32[]) -> (carry, y).
         carry: of the first round.
-        constants: all else that `body` reads.
+        constants: everything else that `body` reads.
         length: rounds, at least one.
 
     Returns:
-        The last carry, and what the rounds gave, stacked.
+        The last carry, and the stacked results of the rounds.
     """
     carry, stacks = _scan(body, carry, constants, length)
     return carry, jax.tree.map(lambda x: x[:length], stacks)
 
 
 def _scan(body: Any, carry: PyTree, constants: PyTree, length: int) -> tuple[PyTree, PyTree]:
-    """As `scan`, but with two rows at least, since code for the only row is made in its own way."""
+    """Scans with at least two rows, since XLA compiles arrays of one row differently."""
     barrier = jax.lax.optimization_barrier
 
     def add(i: jax.Array, both: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -109,7 +109,7 @@ def _scan(body: Any, carry: PyTree, constants: PyTree, length: int) -> tuple[PyT
 
 
 def map(function: Callable[[PyTree], PyTree], stacked: PyTree) -> PyTree:
-    """As `jax.lax.map` over the leading axis of all leaves, by `scan` above."""
+    """Maps over the leading axis of all leaves like `jax.lax.map`, by `scan` above."""
 
     def body(_: None, stacked: PyTree, i: jax.Array) -> tuple[None, PyTree]:
         return None, function(jax.tree.map(lambda x: x[i], stacked))
@@ -130,7 +130,7 @@ def _two_rows(x: jax.Array) -> jax.Array:
 def _trace(
     function: Callable[[PyTree, PyTree], PyTree], shared: PyTree, part: PyTree, axis_name: str
 ) -> tuple[jex.ClosedJaxpr, Any]:
-    """The program of the leaves of (shared, a shard's index, its part), and its result's form."""
+    """Traces (shared, a shard's index, its part); returns the jaxpr and its result's structure."""
     nested, out = jax.make_jaxpr(function, return_shape=True)(shared, part)
     flat = jax.make_jaxpr(lambda s, index, p: _inline(nested, [*s, *p], index, axis_name))
     index = jax.ShapeDtypeStruct((), jnp.int32)
@@ -141,7 +141,7 @@ def _trace(
 def _inline(
     program: jex.ClosedJaxpr, arguments: Sequence[Any], index: Any, axis_name: str
 ) -> list[Any]:
-    """Evaluates a program so that its collectives are on top, on the shard with this index."""
+    """Inlines nested jaxprs that hold collectives, on the shard with this index."""
     values = _Values.of(program, arguments)
     for equation in program.jaxpr.eqns:
         inputs, inner = values.read(equation.invars), list(_inner(equation))
@@ -154,13 +154,15 @@ def _inline(
         elif len(inner) == 1 and equation.primitive.name != "scan":
             results = _inline(inner[0], inputs, index, axis_name)
         else:
-            raise ValueError(f"shards meet, or know which they are, in a {equation.primitive.name}")
+            raise ValueError(
+                f"a collective or the shard index is used in a {equation.primitive.name}"
+            )
         values.update(zip(equation.outvars, results))
     return values.read(program.jaxpr.outvars)
 
 
 def _inner(equation: jex.JaxprEqn) -> Iterator[jex.ClosedJaxpr]:
-    """The programs inside an operation."""
+    """Yields the jaxprs inside an operation."""
     for value in equation.params.values():
         for each in value if isinstance(value, tuple | list) else [value]:
             if isinstance(each, jex.ClosedJaxpr):
@@ -210,7 +212,7 @@ def _variables(atoms: Iterable[Any]) -> list[jex.Var]:
 
 @dataclass(frozen=True)
 class _Phase:
-    """Operations up to where shards meet: on what they share, on each one's own, and together."""
+    """Operations up to a collective: on shared values, on each shard's own, and the collectives."""
 
     shared: list[jex.JaxprEqn] = field(default_factory=list)
     each: list[jex.JaxprEqn] = field(default_factory=list)
@@ -262,7 +264,7 @@ def _run(
 
 
 def _asked(equations: list[jex.JaxprEqn], program: jex.Jaxpr) -> list[jex.Var]:
-    """The results of these operations that others need."""
+    """Returns the results of these operations that other operations read."""
     inside = {id(e) for e in equations}
     others = [e.invars for e in program.eqns if id(e) not in inside]
     read = {v for atoms in [*others, program.outvars] for v in _variables(atoms)}
@@ -276,7 +278,7 @@ def _loop(
     own: set[jex.Var],
     rounds: int,
 ) -> list[jax.Array]:
-    """What is asked for of these operations, in as many rounds as there are shards, stacked."""
+    """Evaluates these operations once for each shard; returns the results asked for, stacked."""
     names = {v: None for e in equations for v in _variables(e.invars) if v in values}
 
     def compute(_: None, read: list[Any], i: jax.Array) -> tuple[None, list[Any]]:
@@ -288,7 +290,7 @@ def _loop(
 
 
 def _all(x: jax.Array, is_own: bool, devices: _Devices) -> list[jax.Array]:
-    """The parts of all shards, in order."""
+    """Gathers the parts of all shards, in order."""
     if is_own:
         return list(jax.lax.all_gather(x[: devices.local], devices.axis_name, tiled=True))
     return [x] * (devices.local * jax.lax.axis_size(devices.axis_name))
@@ -297,7 +299,7 @@ def _all(x: jax.Array, is_own: bool, devices: _Devices) -> list[jax.Array]:
 def _meet(
     equation: jex.JaxprEqn, parts_V: list[list[jax.Array]], devices: _Devices
 ) -> list[jax.Array]:
-    """A collective, of the parts of all shards."""
+    """Evaluates a collective on the parts of all shards."""
     name, params = equation.primitive.name, equation.params
     if name == "psum":
         return [functools.reduce(jnp.add, x_V) for x_V in parts_V]
@@ -310,4 +312,4 @@ def _meet(
         split = jnp.split(total, len(x_V), axis)
         split_V = jnp.stack(split if params["tiled"] else [x.squeeze(axis) for x in split])
         return [_two_rows(jax.lax.dynamic_slice_in_dim(split_V, devices.first, devices.local))]
-    raise ValueError(f"shards meet in a {name}")
+    raise ValueError(f"the collective {name} is not supported")

@@ -6,15 +6,15 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.identifiability import sweep
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.identifiability import sweep
 from socialjepa_jax.identifiability.mixings import Sinusoid
 from socialjepa_jax.identifiability.worlds import LatentWorld, stack
 from socialjepa_jax.models.mlp import MLPConfig
 from socialjepa_jax.objectives.pairs import Pairs
 
-GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
+GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "identifiability.npz")
 CODE = sweep.PRESETS["code"]
 OU = OrnsteinUhlenbeck(2)
 WORLD = LatentWorld(OU, Sinusoid(), CODE.noised)

@@ -10,10 +10,12 @@ import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import agents, exact, sharding
+from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
-from socialjepa_jax.data.resident import channel_statistics, put_on_devices
+from socialjepa_jax.data.protocols import Opening
+from socialjepa_jax.data.resident import ResidentFeed
+from socialjepa_jax.experimental import exact, exact_sums
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -60,12 +62,12 @@ def on(devices, function, shards=SHARDS):
 
     def local(shared, x):
         parts = x.reshape(shards // devices, -1, *x.shape[1:])
-        return exact.over_shards(function, shards, "data")(shared, parts)
+        return exact_sums.over_shards(function, shards, "data")(shared, parts)
 
     sharded = jax.shard_map(
         local, mesh=mesh, in_specs=(P(), P("data")), out_specs=P(), check_vma=False
     )
-    return jax.jit(sharded, compiler_options=exact.COMPILER_OPTIONS)
+    return jax.jit(sharded, compiler_options=exact_sums.COMPILER_OPTIONS)
 
 
 def gradient(params, x):
@@ -135,15 +137,18 @@ def test_keys_may_pass_from_phase_to_phase():
     ("function", "message"),
     [
         (lambda _, x: x.sum(), "a result differs between shards"),
-        (lambda _, x: jax.lax.pmax(x, "data"), "shards meet in a pmax"),
-        (lambda _, x: jax.lax.ppermute(x, "data", [(0, 1)]), "shards meet in a ppermute"),
+        (lambda _, x: jax.lax.pmax(x, "data"), "the collective pmax is not supported"),
+        (
+            lambda _, x: jax.lax.ppermute(x, "data", [(0, 1)]),
+            "the collective ppermute is not supported",
+        ),
         (
             lambda _, x: jax.lax.scan(lambda c, _: (jax.lax.psum(c, "data"), None), x, length=2),
-            "shards meet, or know which they are, in a scan",
+            "a collective or the shard index is used in a scan",
         ),
         (
             lambda _, x: jax.lax.cond(True, lambda: jax.lax.psum(x, "data"), lambda: x),
-            "shards meet, or know which they are, in a cond",
+            "a collective or the shard index is used in a cond",
         ),
         (
             lambda _, x: jax.lax.psum(x, "data", axis_index_groups=[[0, 1], [2, 3]]),
@@ -161,7 +166,7 @@ def test_scan_and_map_are_those_of_jax(length):
     def body(carry, factor, i):
         return carry * factor + i, {"before": carry, "key": jax.random.key(i)}
 
-    last, found = jax.jit(lambda: exact.scan(body, jnp.float32(1.0), 3.0, length))()
+    last, found = jax.jit(lambda: exact_sums.scan(body, jnp.float32(1.0), 3.0, length))()
     expected_last, expected = jax.lax.scan(
         lambda c, i: body(c, 3.0, i), jnp.float32(1.0), jnp.arange(length)
     )
@@ -170,7 +175,7 @@ def test_scan_and_map_are_those_of_jax(length):
     assert (found["key"] == expected["key"]).all()
     stacked = {"x": jnp.arange(6.0).reshape(length, -1)}
     chex.assert_trees_all_equal(
-        exact.map(lambda t: t["x"].sum(), stacked), stacked["x"].sum(axis=1)
+        exact_sums.map(lambda t: t["x"].sum(), stacked), stacked["x"].sum(axis=1)
     )
 
 
@@ -204,18 +209,19 @@ SLOW = {"vicreg_resnet": MESHES[:2] + MESHES[3:4]}  # a minute or more to compil
 @pytest.mark.parametrize("name", KINDS)
 def test_every_objective_has_the_same_bits_on_any_mesh(name):
     images = np.random.default_rng(0).integers(0, 256, (2, 40, 16, 16, 3), np.uint8)
-    hparams = {
-        "seed": jnp.array([3, 4], jnp.uint32),
-        "learning_rate": jnp.ones(2),
-        "total_steps": jnp.full(2, 20),
-        "lambda": jnp.full(2, 0.05),
-    }
+    hparams = build.make_hparams([3, 4], 20, **{"lambda": 0.05})
     states, first = [], []
     for devices, steps_per_call, shards in SLOW.get(name, MESHES):
         mesh = sharding.make_mesh(2, 8, jax.devices()[:devices])
-        settings = AdamW(), Augment(flip=True), 20, 8, steps_per_call, mesh, "map"
-        trainer = agents.Trainer(KINDS[name], *settings, exact_shards=shards)
-        data = put_on_devices(images, (0, 1), np.arange(40), channel_statistics, mesh)
+        settings = KINDS[name], AdamW(), 20, 8, steps_per_call, mesh, "map"
+        trainer = (
+            exact.ExactTrainer(*settings, shards=shards) if shards else agents.Trainer(*settings)
+        )
+        opening = Opening(
+            (0, 1), np.arange(40), Augment(flip=True), mesh, hparams["seed"], 8, steps_per_call,
+            20, 40, None, None,
+        )  # fmt: skip
+        data = ResidentFeed(images, opening).at(0)
         state = trainer.init(hparams)
         for call in range(4 // steps_per_call):
             state, metrics = trainer.step(state, data, hparams)

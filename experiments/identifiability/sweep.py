@@ -3,26 +3,26 @@
 Shape key: A agents, S steps, N samples, D latents.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 
-from socialjepa_jax import sharding
-from socialjepa_jax.agents import AgentState, Trainer, agent_key, choose_agent_map
-from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.errors import InputError, check_divides, check_in_range, check_positive
+from socialjepa_jax import build, loop, sharding
+from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
+from socialjepa_jax.data.protocols import Batch, ConstantFeed
+from socialjepa_jax.errors import check_divides, check_in_range, check_positive
 from socialjepa_jax.identifiability import metrics
 from socialjepa_jax.identifiability.worlds import LatentWorld, WorldParams
+from socialjepa_jax.keys import Stream, agent_key
 from socialjepa_jax.objectives.base import HParams
 from socialjepa_jax.objectives.pairs import Pairs
 from socialjepa_jax.optim import AdamW
+from socialjepa_jax.running.hooks import Progress
 from socialjepa_jax.sigreg import OFFICIAL, PAPER, Quadrature
-
-_WORLD = 7  # the random stream of an agent's draws; `agents` names those below
 
 
 @dataclass(frozen=True)
@@ -66,23 +66,38 @@ def published_optimizer(preset: Preset, learning_rate: float = 3e-3) -> AdamW:
     )
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["world"])
 @dataclass(frozen=True)
-class WorldTrainer(Trainer):
-    """A `Trainer` whose batches are drawn from worlds instead of taken from pictures.
-
-    Where `Trainer` takes `AgentData`, this takes the agents' worlds, stacked
-    (`data.latents.stack`). The global batch is the same on any mesh.
+class Worlds:
+    """The worlds of the agents, from which batches are drawn on the device; a `Source`.
 
     Attributes:
-        world: what the agents' worlds have in common.
+        params: of the worlds, leaves [A, ...] (`worlds.stack`).
+        world: what the worlds have in common.
+    """
+
+    params: WorldParams
+    world: LatentWorld
+
+    def specs(self) -> "Worlds":
+        """Returns the shardings: split over agents, replicated over 'data'."""
+        return jax.tree.map(lambda _: P(sharding.AGENT), self)
+
+    def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
+        """Returns this shard's pairs; the global batch is the same on any mesh."""
+        key = jax.random.fold_in(agent_key(seed, Stream.WORLD), step)
+        return sharding.own_rows(self.world.batch(self.params, key, batch_size))
+
+
+@dataclass(frozen=True)
+class WorldTrainer(Trainer):
+    """A `Trainer` with the world of its agents.
+
+    Attributes:
+        world: what the worlds of the agents have in common.
     """
 
     world: LatentWorld
-
-    def _batch(self, state: AgentState, data: Any, seed: jax.Array) -> dict[str, jax.Array]:
-        """This shard's part of the pairs of one agent at this step."""
-        key = jax.random.fold_in(agent_key(seed, _WORLD), state.step)
-        return sharding.own_rows(self.world.batch(data, key, self.batch_size))
 
 
 def make_trainer(
@@ -97,15 +112,15 @@ def make_trainer(
     agent_map: str = "auto",
     devices: Sequence[jax.Device] | None = None,
 ) -> WorldTrainer:
-    """Builds the program of a sweep.
+    """Builds the trainer of a sweep.
 
     Args:
         world: of the agents.
-        objective: what they learn.
-        optimizer: how.
+        objective: of all runs.
+        optimizer: of all runs.
         num_agents: runs of the sweep.
         steps: updates of each run; a multiple of `steps_per_call`.
-        batch_size: pairs a step and agent.
+        batch_size: pairs of a step and agent.
         steps_per_call: steps in one compiled call.
         agent_map: "auto" | "vmap" | "map", see `agents.choose_agent_map`.
         devices: to use; default all.
@@ -114,7 +129,6 @@ def make_trainer(
     return WorldTrainer(
         objective=objective,
         optimizer=optimizer,
-        augmentation=Augment(),
         total_steps=steps,
         batch_size=batch_size,
         steps_per_call=steps_per_call,
@@ -132,7 +146,7 @@ def make_hparams(
     sigma: float | Sequence[float] = 1.0,
     learning_rate: float | Sequence[float] = 1.0,
 ) -> HParams:
-    """What differs between the runs, as arrays [A]; single values are shared.
+    """Makes the settings that differ between the runs, as arrays [A]; single values are shared.
 
     Args:
         seeds: of initialisation and draws.
@@ -142,22 +156,15 @@ def make_hparams(
         learning_rate: factor on the optimiser's rate.
 
     Raises:
-        InputError: a value out of range, or as many values as do not fit the seeds.
+        InputError: a value is out of range, or a column has not one value for each seed.
     """
     columns = {"lambda": weight, "sigma": sigma, "learning_rate": learning_rate}
-    arrays: HParams = {"seed": jnp.asarray(seeds, jnp.uint32)}
-    arrays["total_steps"] = jnp.full(len(seeds), steps, jnp.int32)
-    for name, values in columns.items():
-        column = np.atleast_1d(np.asarray(values, np.float32))
-        if column.shape not in ((1,), (len(seeds),)):
-            raise InputError(f"{name} has {column.size} values for {len(seeds)} runs")
-        for value in column.tolist():
-            if name == "lambda":
-                check_in_range(0.0, 1.0, **{name: value})
-            else:
-                check_positive(**{name: value})
-        arrays[name] = jnp.asarray(np.broadcast_to(column, (len(seeds),)))
-    return arrays
+    for value in np.atleast_1d(weight).tolist():
+        check_in_range(0.0, 1.0, **{"lambda": value})
+    for name in ("sigma", "learning_rate"):
+        for value in np.atleast_1d(columns[name]).tolist():
+            check_positive(**{name: value})
+    return build.make_hparams(seeds, steps, **columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,19 +180,26 @@ class Trained:
     curves: dict[str, np.ndarray]
 
 
-def train(trainer: WorldTrainer, worlds: Any, hparams: HParams) -> Trained:
+def train(trainer: WorldTrainer, worlds: WorldParams, hparams: HParams) -> Trained:
     """Trains all runs from their first to their last step.
 
     Matrix products are in full float32: R2 of 0.9999 is lost in TF32.
+
+    Args:
+        trainer: from `make_trainer`.
+        worlds: parameters of the worlds, leaves [A, ...].
+        hparams: from `make_hparams`.
     """
+    calls = []
+
+    def record(progress: Progress) -> None:
+        if progress.metrics is not None:
+            calls.append(jax.tree.map(lambda m: np.asarray(m).mean(1), progress.metrics))
+
     with jax.default_matmul_precision("highest"):
-        place = sharding.by_agent(trainer.mesh)
-        worlds, hparams = jax.device_put((worlds, hparams), place)
-        state = trainer.init(hparams)
-        calls = []
-        for _ in range(trainer.total_steps // trainer.steps_per_call):
-            state, found = trainer.step(state, worlds, hparams)
-            calls.append(jax.tree.map(lambda m: np.asarray(m).mean(1), found))
+        by_agent = sharding.by_agent(trainer.mesh)
+        worlds, hparams = jax.device_put((worlds, hparams), by_agent)
+        state = loop.train(trainer, ConstantFeed(Worlds(worlds, trainer.world)), hparams, [record])
     return Trained(state, {name: np.stack([c[name] for c in calls], 1) for name in calls[0]})
 
 
@@ -212,10 +226,10 @@ class Outcome:
 def outcomes(
     trainer: WorldTrainer, state: AgentState, worlds: WorldParams, *, seed: int, num: int = 10_000
 ) -> list[Outcome]:
-    """Encodes `num` fresh pairs of every agent's world; the same latents' key for all agents."""
+    """Encodes `num` fresh pairs of every agent's world; all agents share the latents' key."""
 
-    def one(params: Mapping, aux: Mapping, world: WorldParams) -> tuple[jax.Array, ...]:
-        s = trainer.world.sample(world, jax.random.key(seed), num)
+    def one(params: Mapping, aux: Mapping, own: WorldParams) -> tuple[jax.Array, ...]:
+        s = trainer.world.sample(own, jax.random.key(seed), num)
         encode = trainer.objective.encode
         h, h_prime = (encode(params, aux, x)["latent"] for x in (s.x, s.x_prime))
         return s.z, s.x, h, s.z_prime, h_prime

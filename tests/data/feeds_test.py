@@ -1,4 +1,4 @@
-"""Where batches come from changes nothing: a stream trains and encodes as resident data do."""
+"""Feeds: a stream trains and encodes to the bit as resident images do."""
 
 import contextlib
 import dataclasses
@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from experiments.reliability import data
-from socialjepa_jax import batches, loop, sharding
+from socialjepa_jax import build, evaluation, loop, sharding
+from socialjepa_jax.data import streaming
 from socialjepa_jax.data.files import Files
+from socialjepa_jax.data.indexed import BrokenFiles
 from socialjepa_jax.errors import InputError, Stopped
 from socialjepa_jax.report.run import page as run_page
 
@@ -28,28 +30,29 @@ def folder(tmp_path_factory):
 
 
 @functools.cache
-def make_trainer(folder):
+def make_parts(folder):
     """One program for resident and streamed data."""
-    return loop.make_trainer(data.experiment(pathlib.Path(folder)))
+    return build.build(data.experiment(pathlib.Path(folder)))
 
 
 def train(experiment, workdir, first=0, state=None, calls=CALLS):
     """Losses of some calls, the last state and its latents."""
-    trainer = make_trainer(experiment.data.path)
-    hparams, dataset = loop.make_hparams(experiment), experiment.data.load(workdir)
+    parts, dataset = make_parts(experiment.data.path), experiment.data.load(workdir)
+    trainer, hparams = parts.trainer, parts.hparams
     by_agent = sharding.by_agent(trainer.mesh)
     state = trainer.init(hparams) if state is None else sharding.put(state, by_agent)
     losses = []
-    opened = loop.open_batches(experiment, dataset, trainer, workdir, workdir / "cache")
-    with contextlib.closing(opened) as source:
+    opened = build.open_feed(experiment, dataset, parts, workdir, workdir / "cache")
+    with contextlib.closing(opened) as feed:
+        feed.begin(sharding.fetch(state.passed_over))
         for call in range(first, first + calls):
-            seen = source.at(call * STEPS_PER_CALL, state)
-            state, metrics = trainer.step(state, seen, hparams)
+            source = feed.at(call * STEPS_PER_CALL)
+            state, metrics = trainer.step(state, source, hparams)
             losses.append(np.asarray(metrics["loss"]))
-        latents = source.encode(state)
-        again = source.encode(state)  # the next pass of the same stream
+        latents = evaluation.encode_states(trainer.encode, state, feed)
+        again = evaluation.encode_states(trainer.encode, state, feed)  # the stream's next pass
         np.testing.assert_array_equal(latents, again)
-    return np.stack(losses), jax.device_get(state), latents, source
+    return np.stack(losses), jax.device_get(state), latents, feed
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +62,11 @@ def resident(folder, tmp_path_factory):
 
 def test_a_stream_is_the_same_run_on_many_devices(folder, resident, tmp_path):
     assert len(jax.devices()) == 8
-    losses, state, latents, source = train(data.experiment(folder, workers=0), tmp_path)
+    losses, state, latents, feed = train(data.experiment(folder, workers=0), tmp_path)
     np.testing.assert_array_equal(losses, resident[0])
     chex.assert_trees_all_equal(state, resident[1])
     np.testing.assert_array_equal(latents, resident[2])
-    assert source.good.all() and source.scalars(1.0)["broken_files"] == 0
+    assert feed.good.all() and feed.scalars(1.0)["broken_files"] == 0
     (cached,) = (tmp_path / "cache").glob("pixels_*.npy")
     before = cached.read_bytes()
     # Going on elsewhere is asking for a later step; another number of steps a call, too.
@@ -117,11 +120,11 @@ def test_too_many_broken_files_end_the_run_before_it_trains(tmp_path):
     experiment = data.experiment(data.write_files(files), workers=0, max_broken=0.02)
     data.damage(files, [1, 3, 5])
     dataset = experiment.data.load(tmp_path)
-    trainer = loop.make_trainer(experiment)
-    loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache").close()
+    parts = build.build(experiment)
+    build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache").close()
     data.damage(files, [1, 3, 5, 7])  # 4 of 192
     with pytest.raises(Stopped, match=r"4 of 192 files are broken, more than .*=0\.02; .*\.txt"):
-        loop.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
+        build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
     lines = (tmp_path / "broken_files.txt").read_text().splitlines()
     assert {line.split(":")[0] for line in lines} == {"1.png", "3.png", "5.png", "7.png"}
 
@@ -135,14 +138,14 @@ def test_more_states_than_there_are_cannot_be_in_a_batch(folder, tmp_path):
 
 
 def test_one_process_lists_broken_files_for_all():
-    tally = batches.BrokenFiles(None, 10, 0.15)
-    tally.note([("a.png", "cut"), ("a.png", "cut")])
-    assert tally.names == {"a.png"}
+    broken = BrokenFiles(None, 10, 0.15)
+    broken.note([("a.png", "cut"), ("a.png", "cut")])
+    assert broken.names == {"a.png"}
     with pytest.raises(Stopped, match=r"2 of 10 files .*=0\.15; the first process lists them"):
-        tally.note([("b.png", "cut")])
+        broken.note([("b.png", "cut")])
 
 
-class _Feed:
+class _Slow:
     is_ready = False
 
     def take(self, check):
@@ -151,11 +154,11 @@ class _Feed:
 
 
 def test_the_wait_is_measured_and_cores_are_counted():
-    watch, begin = batches._Watch(), time.monotonic()
-    state = dataclasses.make_dataclass("State", ["step"])(np.zeros(1))
+    watch, begin, settled = streaming.WaitTimer(), time.monotonic(), []
     for _ in range(3):
-        watch.take(_Feed(), state, lambda: None)
+        watch.take(_Slow(), lambda: settled.append(1), lambda: None)
         time.sleep(0.1)  # the step
+    assert len(settled) == 3
     stepping = time.monotonic() - begin
     time.sleep(0.4)  # an evaluation
     share, cores = watch.report(stepping)
@@ -167,22 +170,21 @@ def test_the_wait_is_measured_and_cores_are_counted():
 def test_going_elsewhere_leaves_earlier_waits_behind(folder, tmp_path, monkeypatch):
     """As a run that rolls back does, whose stopwatch begins anew."""
     clock = [0.0]
-    monkeypatch.setattr(batches, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
-    take = batches.Feed.take
+    monkeypatch.setattr(streaming, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    take = streaming.Prefetcher.take
 
-    def slow(feed, check):
+    def slow(ahead, check):
         clock[0] += 10.0
-        return take(feed, check)
+        return take(ahead, check)
 
-    experiment, state = data.experiment(folder, workers=0), types.SimpleNamespace()
-    trainer, dataset = make_trainer(str(folder)), experiment.data.load(tmp_path)
-    state.step = state.passed_over = np.zeros(2, np.int32)
-    opened = batches.open_batches(experiment, dataset, trainer, tmp_path, tmp_path / "cache")
-    with contextlib.closing(opened) as source:
-        monkeypatch.setattr(batches.Feed, "take", slow)
+    experiment = data.experiment(folder, workers=0)
+    parts, dataset = make_parts(str(folder)), experiment.data.load(tmp_path)
+    opened = build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
+    with contextlib.closing(opened) as feed:
+        monkeypatch.setattr(streaming.Prefetcher, "take", slow)
         for call in (0, 1, 2, 0, 1):  # three calls fail
-            source.at(call * STEPS_PER_CALL, state)
-        assert source.scalars(80.0)["data_wait"] == 0.25
+            feed.at(call * STEPS_PER_CALL)
+        assert feed.scalars(80.0)["data_wait"] == 0.25
 
 
 @pytest.mark.nightly

@@ -1,0 +1,182 @@
+"""Reads of image files by number: the batches of a call, the chunks of a pass, broken files.
+
+A broken file is replaced by the image at the same position of the epoch's next batch (and so on, if
+that is broken too), so that every loss still sees B whole images and later batches do not move. A
+weight of zero instead would have to reach every statistic of the batch (SIGReg's characteristic
+function, BatchNorm, covariances, the candidates of InfoNCE) and change its sample size.
+
+Shape key: A agents, K cameras, N states, R training rows, S steps of a call, B batch, E epochs.
+"""
+
+import pathlib
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from absl import logging
+
+from socialjepa_jax.data import order
+from socialjepa_jax.data.files import Broken, Files
+from socialjepa_jax.data.prefetch import Element
+from socialjepa_jax.errors import Stopped
+
+_TRIES = 16  # batches that are searched for a whole image
+
+
+_FOR_EVER = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """The batches of the steps of a call, by the number of the call; an indexed source for grain.
+
+    Attributes:
+        files: uint8 [K, N, H, W, C].
+        cameras: the camera of each agent.
+        train_rows: i64[R].
+        keys: u32[A, E, 16], `order.epoch_keys` of every epoch.
+        passed_over: i64[A], step s takes the draws of s + passed_over.
+        batch_size: B.
+        steps: S.
+        agents: the agents whose batches this process reads, as `range`.
+        slots: which positions of each batch, as `range`.
+    """
+
+    files: Files
+    cameras: tuple[int, ...]
+    train_rows: np.ndarray
+    keys: np.ndarray
+    passed_over: np.ndarray
+    batch_size: int
+    steps: int
+    agents: tuple[int, int]
+    slots: tuple[int, int]
+
+    def __len__(self) -> int:
+        return _FOR_EVER
+
+    def __getitem__(self, call: int) -> Element:
+        """The batches of steps call * S ... call * S + S - 1.
+
+        Returns:
+            'images' u8[A, S, B, H, W, C] and 'rows' i32[A, S, B] (of the agents and positions read
+            here), 'broken' [(file, reason)], 'seconds' of processor time.
+        """
+        start = time.thread_time()
+        agents, slots = range(*self.agents), np.arange(*self.slots)
+        shape = len(agents), self.steps, len(slots)
+        rows = np.zeros(shape, np.int32)
+        images = np.zeros((*shape, *self.files.shape[2:]), np.uint8)
+        broken: Broken = []
+        for a, agent in enumerate(agents):
+            for s in range(self.steps):
+                for b, slot in enumerate(slots):
+                    step = call * self.steps + s
+                    rows[a, s, b], images[a, s, b] = self._whole(agent, step, int(slot), broken)
+        return {
+            "images": images,
+            "rows": rows,
+            "broken": broken,
+            "seconds": time.thread_time() - start,
+        }
+
+    def _whole(self, agent: int, step: int, slot: int, broken: Broken) -> tuple[int, np.ndarray]:
+        """Reads one position of a batch, or the same position of the next batch that is whole."""
+        for later in range(_TRIES):
+            row = self.row(agent, step, slot, later)
+            image, good, wrong = self.files[self.cameras[agent], row : row + 1].read()
+            broken += wrong
+            if good.all():
+                return row, image[0]
+        name, reason = broken[-1]
+        raise Stopped(f"{_TRIES} pictures in a row cannot be read; {name}: {reason}")
+
+    def row(self, agent: int, step: int, slot: int, later: int = 0) -> int:
+        """Returns the state at a position of a step's batch, or of the batch `later` batches on."""
+        num_rows = len(self.train_rows)
+        steps = order.steps_per_epoch(num_rows, self.batch_size)
+        epoch, within = divmod(step + int(self.passed_over[agent]), steps)
+        position = (within * self.batch_size + slot + later * self.batch_size) % num_rows
+        keys = self.keys[agent, epoch]
+        return int(self.train_rows[order.permute_on_host(keys, np.array([position]), num_rows)[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """All states in chunks of one size, repeated without end; an indexed source for grain.
+
+    Attributes:
+        files: uint8 [K, N, H, W, C].
+        cameras: distinct, the ones that are read.
+        size: states of a chunk; the last chunk is padded with the last state.
+    """
+
+    files: Files
+    cameras: tuple[int, ...]
+    size: int
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks in one pass over all states."""
+        return -(-self.files.shape[1] // self.size)
+
+    def rows(self, number: int) -> np.ndarray:
+        """Returns i64[size], the states of a chunk."""
+        first = number % self.chunks * self.size
+        return np.minimum(np.arange(first, first + self.size), self.files.shape[1] - 1)
+
+    def __len__(self) -> int:
+        return _FOR_EVER
+
+    def __getitem__(self, number: int) -> Element:
+        """Reads a chunk.
+
+        Returns:
+            'images' u8[cameras, size, H, W, C], 'good' bool[cameras, size], 'broken', 'seconds'.
+        """
+        start, rows = time.thread_time(), self.rows(number)
+        images, good, broken = self.files[list(self.cameras)][:, rows].read()
+        seconds = time.thread_time() - start
+        return {"images": images, "good": good, "broken": broken, "seconds": seconds}
+
+
+class BrokenFiles:
+    """Broken files: each is listed once, and too many end the run.
+
+    Attributes:
+        names: of the files found so far.
+    """
+
+    def __init__(self, path: pathlib.Path | None, total: int, max_share: float) -> None:
+        """Begins a new list; the start of a run reads all files, so it is soon complete.
+
+        Args:
+            path: of the list; None if another process writes it.
+            total: number of files that may be read.
+            max_share: largest share of them that may be broken.
+        """
+        self.names: set[str] = set()
+        self._path, self._total, self._max_share = path, total, max_share
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def note(self, broken: Broken) -> None:
+        """Adds files.
+
+        Raises:
+            Stopped: more files are broken than may be.
+        """
+        for name, reason in broken:
+            if name in self.names:
+                continue
+            self.names.add(name)
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(f"{name}: {reason}\n")
+            logging.warning("Broken file %s: %s", name, reason)
+        if len(self.names) > self._max_share * self._total:
+            raise Stopped(
+                f"{len(self.names)} of {self._total} files are broken, more than "
+                f"config.data.max_broken={self._max_share}; "
+                f"{self._path or 'the first process'} lists them"
+            )

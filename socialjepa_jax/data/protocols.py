@@ -1,0 +1,169 @@
+"""Protocols between data, trainer and loop.
+
+`Data` is the configuration of a data set, `Feed` its host side (files, workers, waiting), `Source`
+its device side: a pytree from which the compiled step makes its batches.
+
+Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.base import ViewDataset
+
+Batch = dict[str, jax.Array]
+
+
+class Data(Protocol):
+    """A configured data set.
+
+    A data set whose images do not fit on the devices, or that makes its own batches, also has
+    `open_feed(dataset, opening) -> ImageFeed`; without it all images live on the devices.
+
+    Attributes:
+        kind: name in a configuration.
+        image_size: height and width of an image, pixels.
+        channels: 1 or 3.
+        num_cameras: K.
+    """
+
+    kind: str
+    image_size: int
+    channels: int
+
+    @property
+    def num_cameras(self) -> int:
+        """K."""
+        ...
+
+    def load(self, cache: pathlib.Path) -> ViewDataset:
+        """Reads or renders the data set; `cache` is a folder for what is costly to make again."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """Everything a feed is told when it is opened, beside the data.
+
+    Attributes:
+        cameras: the camera of each agent.
+        train_rows: i64[R], the states that may be trained on.
+        augmentation: of the training images.
+        mesh: the devices, over ('agent', 'data').
+        seeds: u32[A].
+        batch_size: B, of an agent's global batch.
+        steps_per_call: S.
+        total_steps: of the run.
+        chunk: states of one element of `ImageFeed.states`.
+        workdir: of the run; only the first process writes it.
+        cache: folder for what is costly to compute again.
+        check: called while there is something to wait for.
+        settle: blocks until the devices have done the steps dispatched so far.
+    """
+
+    cameras: tuple[int, ...]
+    train_rows: np.ndarray
+    augmentation: Augment
+    mesh: Mesh
+    seeds: jax.Array
+    batch_size: int
+    steps_per_call: int
+    total_steps: int
+    chunk: int
+    workdir: pathlib.Path
+    cache: pathlib.Path
+    check: Callable[[], None] = lambda: None
+    settle: Callable[[], None] = lambda: None
+
+
+class Source(Protocol):
+    """What a compiled step draws its batches from: a pytree with a leading agent axis."""
+
+    def specs(self) -> Any:
+        """Returns the same pytree with a `PartitionSpec` in the place of every array."""
+        ...
+
+    def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
+        """Returns this shard's part of one agent's global batch; pure, inside `shard_map`.
+
+        The agent axis of the leaves is gone here.
+
+        Args:
+            step: i32[], number of the draw.
+            seed: u32[], of the agent.
+            batch_size: B, of the global batch.
+
+        Returns:
+            'image' f32[B, H, W, C] with the 'mean' and 'std' f32[C] that normalised it, or
+            'views' f32[B, 2, X]; and 'index' i32[B], ids of the samples.
+        """
+        ...
+
+
+class Feed(Protocol):
+    """The host side of a data source: files, worker processes and waiting.
+
+    Attributes:
+        good: bool[N], the states whose images are whole, as far as is known.
+    """
+
+    good: np.ndarray
+
+    def at(self, step: int) -> Source:
+        """Returns the source of the call that begins with this step."""
+        ...
+
+    def scalars(self, seconds: float) -> dict[str, float]:
+        """Returns what to log about the `seconds` of stepping since the last call of this."""
+        ...
+
+    def close(self) -> None:
+        """Ends the workers; may be called again."""
+        ...
+
+
+class ImageFeed(Feed, Protocol):
+    """A feed of images, which evaluations read too.
+
+    Attributes:
+        cameras: the camera of each agent.
+        mean, std: f32[A, C], pixel statistics of the agent's training images, on the devices.
+    """
+
+    cameras: tuple[int, ...]
+    mean: jax.Array
+    std: jax.Array
+
+    def begin(self, passed_over: np.ndarray) -> None:
+        """Sets the number of draws i64[A] that each agent passes over, before the first `at`."""
+        ...
+
+    def states(self) -> Iterator[np.ndarray]:
+        """Yields all states in chunks of one size: u8[A, size, H, W, C], the last one padded."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantFeed:
+    """Feeds a source that needs no host, such as a world or one batch for benchmarks."""
+
+    source: Source
+    good: np.ndarray = field(default_factory=lambda: np.ones(0, bool))
+
+    def at(self, step: int) -> Source:
+        """Returns the source."""
+        return self.source
+
+    def scalars(self, seconds: float) -> dict[str, float]:
+        """Returns nothing."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,137 @@
+"""Trained encoders by themselves: images in, latents out, without a data set or a trainer.
+
+Shape key: N images, H height, W width, C channels, D features.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from socialjepa_jax import config as config_lib
+from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.errors import InputError, check_in_range
+from socialjepa_jax.records import write_json
+
+PyTree = Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Encoders:
+    """The encoders of a run's agents.
+
+    Attributes:
+        config: the experiment.
+        params, aux: of the objective, leaves [A, ...].
+        mean, std: f32[A, C], pixel statistics of the training images, on the scale [0, 1].
+    """
+
+    config: Experiment
+    params: PyTree
+    aux: PyTree
+    mean: np.ndarray
+    std: np.ndarray
+
+    @property
+    def num_agents(self) -> int:
+        """A."""
+        return len(self.mean)
+
+    def encode(self, agent: int, images: np.ndarray, batch_size: int = 256) -> np.ndarray:
+        """Encodes images in batches; jitted.
+
+        Args:
+            agent: index of the agent.
+            images: uint8 [N, H, W, C], as the agent's camera takes them.
+            batch_size: images at once.
+
+        Returns:
+            f32[N, D].
+
+        Raises:
+            InputError: there is no such agent, or the images have another shape or dtype.
+        """
+        self._check(agent)
+        images, channels = np.asarray(images), self.mean.shape[1]
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != channels:
+            raise InputError(
+                f"images {images.dtype}{list(images.shape)} must be uint8 [N, H, W, {channels}]"
+            )
+        latents = []
+        for start in range(0, max(1, len(images)), batch_size):
+            block = images[start : start + batch_size]
+            size = max(1, min(batch_size, len(images)))  # one shape, so one compilation
+            padded = np.pad(block, [(0, size - len(block)), (0, 0), (0, 0), (0, 0)])
+            latents.append(np.asarray(self._encode(agent, padded))[: len(block)])
+        return np.concatenate(latents)
+
+    def apply(self, agent: int, images: jax.Array) -> jax.Array:
+        """Encodes images; pure, so that it can be differentiated and jitted.
+
+        Args:
+            agent: index of the agent.
+            images: f32[N, H, W, C] in [0, 1].
+
+        Returns:
+            f32[N, D].
+        """
+        self._check(agent)
+        params, aux = jax.tree.map(lambda leaf: leaf[agent], (self.params, self.aux))
+        images = normalize(images, jnp.asarray(self.mean[agent]), jnp.asarray(self.std[agent]))
+        return self.config.objective.encode(params, aux, images)["latent"]
+
+    @functools.cached_property
+    def _encode(self) -> Any:
+        def encode(agent: int, images: jax.Array) -> jax.Array:
+            return self.apply(agent, images.astype(jnp.float32) / 255)
+
+        return jax.jit(encode, static_argnums=0)
+
+    def _check(self, agent: int) -> None:
+        check_in_range(0, self.num_agents - 1, agent=agent)
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes `path`.safetensors and `path`.json, from which `load` makes the same encoders."""
+        path = pathlib.Path(path).with_suffix("")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays = _named({"params": self.params, "aux": self.aux})
+        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in arrays.items()}
+        statistics = {"mean": self.mean, "std": self.std}
+        save_file({**arrays, **statistics}, path.with_suffix(".safetensors"))
+        write_json(path.with_suffix(".json"), config_lib.to_plain(self.config))
+
+    @staticmethod
+    def load(path: str | pathlib.Path) -> "Encoders":
+        """Reads what `save` wrote.
+
+        Raises:
+            InputError: a file is missing or not of encoders.
+        """
+        path = pathlib.Path(path).with_suffix("")
+        try:
+            config = json.loads(path.with_suffix(".json").read_bytes())
+            arrays = load_file(path.with_suffix(".safetensors"))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise InputError(f"{path}: {error}") from None
+        experiment = config_lib.from_config_dict(config)
+        params, aux = jax.eval_shape(experiment.objective.init, jax.random.key(0))
+        tree = {"params": params, "aux": aux}
+        if missing := sorted({"mean", "std", *_named(tree)} - arrays.keys()):
+            raise InputError(f"{path.with_suffix('.safetensors')} has no array {missing[0]!r}")
+        leaves = [arrays[name] for name in _named(tree)]
+        restored = jax.tree.unflatten(jax.tree.structure(tree), leaves)
+        statistics = arrays["mean"], arrays["std"]
+        return Encoders(experiment, restored["params"], restored["aux"], *statistics)
+
+
+def _named(tree: PyTree) -> dict[str, Any]:
+    """Returns the leaves of a tree by their paths, in order."""
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}

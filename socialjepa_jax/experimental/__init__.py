@@ -1,0 +1,1 @@
+"""Experimental parts, which nothing else in the package imports."""
