@@ -1,1 +1,1 @@
-"""Experiments: does training add linear alignability?"""
+"""Experiments on linear alignability: trained agents beside their controls."""
