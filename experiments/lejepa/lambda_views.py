@@ -17,6 +17,7 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.lejepa import PROBES
 from experiments.lejepa import runs as runs_lib
 from experiments.lejepa.runs import BUDGETS, Run
 from socialjepa_jax.report import figures
@@ -30,7 +31,6 @@ LAMBDAS["cpu"] = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5)
 LAMBDAS["gpu"] = LAMBDAS["paper"] = tuple(float(c) for c in paper.LAMBDA_VIEWS.columns)
 PLATEAU = (0.005, 0.2)  # where the paper's 8 views stay within 3 points
 Curve = dict[float, float]  # lambda -> mean accuracy over seeds
-PROBES = {"accuracy": "categories of new objects", "objects": "objects in new states"}
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:

@@ -20,6 +20,7 @@ from scipy import stats
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.lejepa import PROBES
 from experiments.lejepa import runs as runs_lib
 from experiments.lejepa.figures import coloured_scatter
 from experiments.lejepa.runs import BUDGETS, Run
@@ -32,7 +33,6 @@ LAMBDAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 RATES = (0.3, 1.0, 3.0)
 GRIDS = {"smoke": (LAMBDAS[1:3], RATES[:1])}
 GRIDS |= dict.fromkeys(("cpu", "gpu", "paper"), (LAMBDAS, RATES))
-PROBES = {"accuracy": "categories of new objects", "objects": "objects in new states"}
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:

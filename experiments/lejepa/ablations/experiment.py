@@ -19,6 +19,7 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.lejepa import PROBES
 from experiments.lejepa import runs as runs_lib
 from experiments.lejepa.ablations.contrasts import CONTRASTS, Contrast
 from experiments.lejepa.ablations.variants import TABLES, Variant, variants
@@ -27,8 +28,6 @@ from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.objectives.lejepa import LeJepa
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
-
-PROBES = {"accuracy": "categories of new objects", "objects": "objects in new states"}
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
