@@ -16,9 +16,9 @@ import pathlib
 import numpy as np
 
 from experiments import findings
+from experiments.figures import scatter
 from experiments.findings import Claim, Finding, Plot, Rows, distinct, select
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.figures import scatter
 from experiments.identifiability.runs import BUDGETS, PRESET, WEIGHTS, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import spectrum

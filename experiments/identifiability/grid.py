@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from experiments import findings
+from experiments.figures import heat_map
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.figures import heat_map
 from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability.mixings import Spiral

@@ -9,9 +9,9 @@ import pathlib
 import numpy as np
 from scipy import stats
 
+from experiments.figures import scatter
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs as runs_lib
-from experiments.identifiability.figures import scatter
 from experiments.identifiability.runs import BUDGETS, PRESET, SweepRun
 from socialjepa_jax.dynamics.stationary import OrnsteinUhlenbeck
 from socialjepa_jax.identifiability import control, metrics, planning

@@ -15,9 +15,9 @@ import pathlib
 import numpy as np
 from scipy import stats
 
+from experiments.figures import scatter
 from experiments.findings import Claim, Finding, Plot, Rows, distinct, select
 from experiments.identifiability import grid, runs
-from experiments.identifiability.figures import scatter
 
 SOURCES = ("id_2d", "id_scaling", "id_grid")
 CONVERGED = 0.9  # the paper looks at runs beyond this R2 only

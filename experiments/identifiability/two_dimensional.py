@@ -7,9 +7,9 @@ text stands beside it (`sweep.PRESETS`). Cost at --scale=cpu: about five minutes
 import pathlib
 
 from experiments import findings
+from experiments.figures import clouds
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.identifiability import runs, sweep
-from experiments.identifiability.figures import clouds
 from experiments.identifiability.runs import (
     BUDGETS,
     MIXINGS,

@@ -19,10 +19,10 @@ import numpy as np
 from scipy import stats
 
 from experiments import findings
+from experiments.figures import coloured_scatter
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.lejepa import PROBES
 from experiments.lejepa import runs as runs_lib
-from experiments.lejepa.figures import coloured_scatter
 from experiments.lejepa.runs import BUDGETS, Run
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers import lejepa as paper

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import findings
+from experiments.figures import clouds
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.identifiability.figures import clouds
 from experiments.sigreg.runs import (
     TESTS,
     descend,

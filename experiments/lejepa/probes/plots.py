@@ -3,8 +3,8 @@
 import numpy as np
 
 from experiments import findings
+from experiments.figures import Panel, boundaries, estimates, line_panels
 from experiments.findings import Plot, Rows
-from experiments.lejepa.figures import Panel, boundaries, estimates, line_panels
 from experiments.lejepa.probes.measurements import (
     DECAYS,
     DENSITIES,
