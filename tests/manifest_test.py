@@ -12,7 +12,7 @@ def _run(*arguments):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.nightly  # five processes; tests/data/folder_test.py makes and checks a manifest too
+@pytest.mark.nightly  # five processes; tests/data/manifest_test.py makes and checks a manifest too
 def test_make_and_check(tmp_path):
     (tmp_path / "a.png").write_bytes(b"one")
     folder = f"--folder={tmp_path}"

@@ -1,4 +1,4 @@
-"""Arrays and encoded images as datasets: roles, sizes, and clear refusals."""
+"""Arrays and encoded images as datasets: factors, sizes, and clear refusals."""
 
 import io
 import itertools

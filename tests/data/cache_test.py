@@ -1,3 +1,5 @@
+"""Cached arrays: written once, verified when read, and made again when damaged."""
+
 import logging
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Multi-crop views: sizes, independence of the batch, recipes, and refusals."""
+
 import functools
 
 import jax
