@@ -1,4 +1,4 @@
-"""Self-supervised objectives by the `kind` that configurations name."""
+"""Self-supervised objectives by their `kind` in configurations."""
 
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce

@@ -1,4 +1,4 @@
-"""What the objectives on several views of a picture share: encoder, projector and their passes.
+"""Encoder and projector of the objectives on several views of an image.
 
 Shape key: B batch, V views, H height, W width, C channels, D features of the latent, P features of
 the projection.
@@ -25,22 +25,21 @@ from socialjepa_jax.models.encoders import EncoderConfig
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import Projector
 from socialjepa_jax.models.vit import ViTConfig
-from socialjepa_jax.objectives.base import Aux, HParams, Metrics, Params
-from socialjepa_jax.objectives.pairs import covariance
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
+from socialjepa_jax.objectives.losses import covariance
 from socialjepa_jax.sharding import Reduce
 
 STATISTICS_MOMENTUM = 0.1  # weight of a new batch in the running statistics
-
 
 Statistics = dict[str, dict[str, tuple[jax.Array, jax.Array]]]  # network -> layer -> mean, variance
 
 
 class Embedding(NamedTuple):
-    """What becomes of pictures.
+    """Outputs of encoder and projector.
 
     Attributes:
         latents: "mean" and, with a CLS token, "cls": f32[..., D].
-        projection: f32[..., P]; the latent itself where there is no projector.
+        projection: f32[..., P]; without projector the latent itself.
     """
 
     latents: dict[str, jax.Array]
@@ -49,19 +48,18 @@ class Embedding(NamedTuple):
 
 @dataclass(frozen=True)
 class JointEmbedding:
-    """Encoder and projector of an objective that compares views of a picture.
+    """Encoder and projector of an objective that compares views of an image.
 
     Attributes:
         encoder: a ViT or a ResNet.
-        latent: what of the encoder is the latent, "cls" | "mean"; a ResNet has "mean" only.
+        latent: output of the encoder that is the latent, "cls" | "mean"; a ResNet has "mean" only.
         projector_layers: 0 (the loss acts on the latent itself), 1 (linear), 2 or 3.
         projector_width: features of its hidden layers.
         projector_dim: features P of the projection.
-        views: how views are made.
-        pack_views: views of all sizes go through a ViT in one pass: its matrix products see the
-            tokens of all of them, and only attention is computed size by size. The same up to
-            rounding; larger products against some copies, so that it depends on the device which
-            is faster.
+        views: numbers and augmentations of the views.
+        pack_views: encode views of all sizes by a ViT in one pass: matrix products take the tokens
+            of all views, and only attention is computed for each size. The results agree up to
+            rounding. The speed depends on the device: larger products, but additional copies.
     """
 
     encoder: EncoderConfig = ViTConfig()
@@ -83,7 +81,7 @@ class JointEmbedding:
 
     @property
     def projection_dim(self) -> int:
-        """Features P of what the loss acts on."""
+        """Features P of the vectors that the loss acts on."""
         return self.projector_dim if self.projector_layers else self.encoder.width
 
     @cached_property
@@ -98,7 +96,7 @@ class JointEmbedding:
         )
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """Returns {'encoder', 'projector'} and {'statistics'}, each where there is such a thing."""
+        """Returns {'encoder', 'projector'} and {'statistics'}; absent parts have no entry."""
         key_encoder, key_projector = jax.random.split(key)
         params: Params = {"encoder": encoders.init(self.encoder, key_encoder)}
         if self.projector_layers:
@@ -122,16 +120,23 @@ class JointEmbedding:
         statistics: Statistics | None = None,
         mean: Mean = local_mean,
     ) -> tuple[Embedding, Statistics]:
-        """Encodes and projects pictures f32[B, H, W, C] of one size; also the statistics used.
+        """Encodes and projects images f32[B, H, W, C] of one size.
 
-        `statistics` are those to normalise with; None: the batch's own, over what `mean` sees.
+        Args:
+            params: {'encoder', 'projector'}.
+            images_BHWC: f32[B, H, W, C].
+            statistics: statistics to normalise with; None: those of the batch.
+            mean: mean over the leading axis of the batch, see `ResNet`.
+
+        Returns:
+            The embedding and the statistics used.
         """
         given = statistics or {}
         latents, used = encoders.apply(
             self.encoder, params["encoder"], images_BHWC, given.get("encoder"), mean
         )
-        embedding, every = self._project(params, latents, given.get("projector"), mean)
-        return embedding, {"encoder": used, **every} if used else every
+        embedding, projector = self._project(params, latents, given.get("projector"), mean)
+        return embedding, {"encoder": used, **projector} if used else projector
 
     def _project(
         self,
@@ -152,39 +157,38 @@ class JointEmbedding:
     def embed_views(
         self, params: Params, views: tuple[jax.Array, ...], reduce: Reduce
     ) -> tuple[Embedding, list[Statistics]]:
-        """Encodes and projects all views, in one pass for each size, or packed in one pass.
+        """Encodes and projects all views, in one pass for each size or packed in one pass.
 
-        Batch normalisation keeps to one size at a time either way.
+        Batch normalisation acts on each size separately in both cases.
 
         Args:
             params: {'encoder', 'projector'}.
-            views: f32[B, V, H, W, C] for each size, as `MultiCrop` makes them.
-            reduce: over the global batch.
+            views: f32[B, V, H, W, C] for each size, from `MultiCrop`.
+            reduce: reductions over the global batch.
 
         Returns:
-            The embeddings, arrays [B, V, features] with the views of all sizes, and the statistics
-            of each pass.
+            The embeddings of all views, arrays [B, V, features], and the statistics of each pass.
         """
         flat = tuple(images.reshape(-1, *images.shape[2:]) for images in views)
         if self.pack_views:
             assert isinstance(self.encoder, ViTConfig)
             latents = encoders.apply_packed(self.encoder, params["encoder"], flat)
-            found = [self._project(params, each, None, reduce.mean) for each in latents]
+            passes = [self._project(params, each, None, reduce.mean) for each in latents]
         else:
-            found = [self.embed(params, images, None, reduce.mean) for images in flat]
+            passes = [self.embed(params, images, None, reduce.mean) for images in flat]
         parts = [
             jax.tree.map(lambda x, lead=images.shape[:2]: x.reshape(*lead, -1), embedding)
-            for images, (embedding, _) in zip(views, found)
+            for images, (embedding, _) in zip(views, passes)
         ]
-        statistics = [used for _, used in found]
+        statistics = [used for _, used in passes]
         return jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *parts), statistics
 
     def monitors(self, embedding: Embedding, reduce: Reduce) -> Metrics:
-        """What to watch for collapse, over all views of the global batch.
+        """Returns metrics that show collapse, over all views of the global batch.
 
-        'latent_variance' and 'projection_variance': variance per feature, averaged; 'latent_rank'
+        'latent_variance' and 'projection_variance': variance, averaged over features. 'latent_rank'
         and 'projection_rank': (sum of the covariance's eigenvalues)^2 over their sum of squares,
-        between 1 (one direction is left) and the number of features (isotropic).
+        between 1 (a single direction) and the number of features (isotropic).
         """
         out: Metrics = {}
         vectors = {"latent": embedding.latents[self.latent], "projection": embedding.projection}
@@ -197,23 +201,55 @@ class JointEmbedding:
         return out
 
     def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """Nothing more to do: the running statistics are updated with the loss."""
+        """Returns `aux`: `loss` has already updated the running statistics."""
         return aux
 
     def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
         """Encodes whole images with the running statistics.
 
         Returns:
-            'latent' f32[B, D], 'projection' f32[B, P], and all that could be chosen as the latent,
-            so that choices can be compared within one run: 'mean', and 'cls' with a CLS token.
+            'latent' f32[B, D], 'projection' f32[B, P], and each possible choice of the latent, so
+            that one run can compare them: 'mean', and 'cls' with a CLS token.
         """
         embedding, _ = self.embed(params, images, aux.get("statistics"))
         latent = embedding.latents[self.latent]
         return {"latent": latent, "projection": embedding.projection, **embedding.latents}
 
 
-def running(aux: Aux, passes: list[Statistics]) -> Aux:
-    """`aux` with its running statistics moved towards those of each pass in turn."""
+@dataclass(frozen=True)
+class PairObjective(JointEmbedding):
+    """Base of the objectives whose loss is a function of the projections of two global views."""
+
+    views: MultiCrop = MultiCrop(local_views=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.views.require_pair()
+
+    def loss_on(
+        self, z_BVP: jax.Array, hparams: HParams, reduce: Reduce
+    ) -> tuple[jax.Array, Metrics]:
+        """Returns the loss of projections f32[B, 2, P] and its metrics."""
+        raise NotImplementedError
+
+    def loss(
+        self,
+        params: Params,
+        aux: Aux,
+        batch: Batch,
+        key: jax.Array,
+        hparams: HParams,
+        reduce: Reduce,
+    ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
+        """Computes `loss_on` for views drawn from `key`; see `Objective.loss`."""
+        embedding, statistics = self.embed_views(params, self.views(batch, key), reduce)
+        loss, metrics = self.loss_on(embedding.projection, hparams, reduce)
+        metrics |= self.monitors(embedding, reduce)
+        return loss, (update_running(aux, statistics), jax.lax.stop_gradient(metrics))
+
+
+def update_running(aux: Aux, passes: list[Statistics]) -> Aux:
+    """Returns `aux` with the moving average of statistics updated by each pass in turn."""
     if "statistics" not in aux:
         return aux
     average = aux["statistics"]

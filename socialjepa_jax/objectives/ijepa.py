@@ -1,4 +1,4 @@
-"""I-JEPA: predict the latents of masked blocks from the visible context (Assran et al., 2023).
+"""I-JEPA: predicts the latents of masked blocks from the visible context (Assran et al., 2023).
 
 Shape key: B batch, H height, W width, C channels, N patches of the grid, K context slots, M target
 blocks, S slots of a block, P predictions per image, D features.
@@ -15,31 +15,33 @@ import optax
 
 from socialjepa_jax import optim
 from socialjepa_jax.errors import check_divides, check_in_range, check_one_of, check_positive
+from socialjepa_jax.models import encoders
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.heads import MlpPredictor, ViTPredictor
 from socialjepa_jax.models.masking import BlockSampler, MaskConfig, Masks
 from socialjepa_jax.models.transformer import normalize
 from socialjepa_jax.models.vit import ViT, ViTConfig
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
+from socialjepa_jax.objectives.losses import variance
 from socialjepa_jax.sharding import Reduce
 
 ERRORS = {"mse": jnp.square, "smooth_l1": optax.losses.huber_loss}
-Tokens = dict[str, jax.Array]  # what the ViT returns by name
-Encode = Callable[..., Tokens]  # (patches to keep, slots of these that count) -> tokens
+Tokens = dict[str, jax.Array]  # intermediates of the ViT by name
+Encode = Callable[..., Tokens]  # (patches to keep, slots of them in use) -> tokens
 Terms = tuple[jax.Array, jax.Array, jax.Array]  # predictions, targets [B, P, D], weights [B, P]
 
 
 @dataclass(frozen=True)
 class IJepa:
-    """Objective of the Social-JEPA paper's agents (eq. 1) and its readings.
+    """Objective of the Social-JEPA paper's agents (eq. 1) and its variants.
 
-    The paper leaves open what is predicted from what. Predictors:
-        "mlp_cls": the context latent predicts the latent of each target block, encoded by itself:
-            eq. (1) to the letter. Nothing tells the predictor which block is meant.
+    The paper does not specify inputs and targets of the prediction. Predictors:
+        "mlp_cls": the context latent predicts the latent of each target block, which is encoded
+            alone: eq. (1) literally. The predictor is not told the position of the block.
         "mlp_patch": the context latent plus a position predicts the target token there.
         "vit": I-JEPA's narrow transformer on all context tokens predicts the target tokens.
-    With the MLPs the context latent is the one named by `latent`, so what is aligned is what is
-    trained; with "vit" the CLS token, if there is one, is among the predictor's inputs.
+    With the MLPs the context latent is the one named by `latent`, so the loss trains the latent
+    that is aligned. With "vit" the CLS token, if present, is an input of the predictor.
 
     Attributes:
         kind: names this objective in a configuration.
@@ -47,8 +49,8 @@ class IJepa:
         predictor: "mlp_cls" | "mlp_patch" | "vit".
         mlp_width: hidden width of the MLP predictors.
         predictor_width: features per token of the "vit" predictor.
-        predictor_depth: its blocks.
-        predictor_heads: its attention heads.
+        predictor_depth: blocks of the "vit" predictor.
+        predictor_heads: attention heads of the "vit" predictor.
         masks: the block sampler.
         ema: schedule of the target encoder's momentum, "cosine" | "linear" | "off"; "off" takes
             targets from the encoder itself (eq. 1 has a single encoder).
@@ -56,10 +58,10 @@ class IJepa:
         ema_end: momentum at the last step.
         target_norm: "none" | "layernorm" (no learnt scale, eps 1e-5) on the targets.
         error: "mse" | "smooth_l1" (beta 1), averaged over features; eq. (1) sums over features,
-            which scales the gradient by the width and so moves where clipping sets in.
-        latent: what of the encoder is the latent, "cls" | "mean" (of the patch tokens).
-        latent_encoder: whose latent `encode` returns, "context" (the encoder that is trained) |
-            "target" (its moving average).
+            which scales the gradient by the width and so changes the effect of clipping.
+        latent: output of the encoder that is the latent, "cls" | "mean" (of the patch tokens).
+        latent_encoder: encoder of the latent that `encode` returns, "context" (the trained encoder)
+            | "target" (its moving average).
     """
 
     kind: str = "ijepa"
@@ -89,17 +91,18 @@ class IJepa:
         check_in_range(0.0, 1.0, ema_start=self.ema_start, ema_end=self.ema_end)
         check_one_of(("none", "layernorm"), target_norm=self.target_norm)
         check_one_of(tuple(ERRORS), error=self.error)
-        check_one_of(("cls", "mean") if self.vit.cls_token else ("mean",), latent=self.latent)
-        encoders = ("context",) if self.ema == "off" else ("context", "target")
-        check_one_of(encoders, latent_encoder=self.latent_encoder)
+        check_one_of(encoders.latent_kinds(self.vit), latent=self.latent)
+        networks = ("context",) if self.ema == "off" else ("context", "target")
+        check_one_of(networks, latent_encoder=self.latent_encoder)
         BlockSampler(self.masks, self.vit.grid)  # refuses sizes that cannot work
 
     @classmethod
     def official(cls, vit: ViTConfig, **fields: Any) -> "IJepa":
-        """The settings of the code published with I-JEPA, for an encoder without CLS token.
+        """Returns the settings of I-JEPA's published code, for an encoder without CLS token.
 
-        Variable blocks, affine-free LayerNorm on the targets, smooth L1, linear momentum, the
-        transformer predictor with as many heads as the encoder. `fields` override them.
+        Public API: variable blocks, LayerNorm without affine parameters on the targets, smooth L1,
+        linear momentum, and the transformer predictor with as many heads as the encoder. `fields`
+        override them.
         """
         settings: dict[str, Any] = {
             "predictor": "vit",
@@ -117,7 +120,7 @@ class IJepa:
 
     @functools.cached_property
     def sampler(self) -> BlockSampler:
-        """Draws the masks of a batch."""
+        """The sampler of the masks of a batch."""
         return BlockSampler(self.masks, self.vit.grid)
 
     @functools.cached_property
@@ -148,7 +151,7 @@ class IJepa:
         hparams: HParams,
         reduce: Reduce,
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
-        """Prediction error under masks drawn from (key, batch['index']); see `Objective.loss`."""
+        """Computes the loss under masks drawn from (key, batch['index']); see `Objective.loss`."""
         masks = self.sampler(key, batch["index"])
         loss, metrics = self.loss_on(params, aux, batch["image"], masks, reduce)
         return loss, (aux, metrics)
@@ -156,9 +159,9 @@ class IJepa:
     def loss_on(
         self, params: Params, aux: Aux, images_BHWC: jax.Array, masks: Masks, reduce: Reduce
     ) -> tuple[jax.Array, Metrics]:
-        """Prediction error under given masks, and what to watch for collapse.
+        """Computes the prediction error under given masks, and metrics that show collapse.
 
-        Every target block patch counts once per block that holds it.
+        A patch counts once for each target block that contains it.
         """
         teacher = jax.lax.stop_gradient(aux.get("target", params["encoder"]))
 
@@ -171,7 +174,7 @@ class IJepa:
         return self.prediction(terms, context, masks, reduce)
 
     def terms(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
-        """Predictions from the context, what `targets` encodes in their places, and weights."""
+        """Returns predictions from the context, their targets and their weights, in float32."""
         terms = {"mlp_cls": self._blocks, "mlp_patch": self._patches, "vit": self._tokens}
         predicted, target, weight_BP = terms[self.predictor](head, targets, context, masks)
         return predicted.astype(jnp.float32), target.astype(jnp.float32), weight_BP
@@ -179,7 +182,7 @@ class IJepa:
     def prediction(
         self, terms: Terms, context: Tokens, masks: Masks, reduce: Reduce
     ) -> tuple[jax.Array, Metrics]:
-        """The error of the predictions, and what to watch for collapse."""
+        """Returns the weighted error of the predictions, and metrics that show collapse."""
         predicted_BPD, target_BPD, weight_BP = terms
         if self.target_norm == "layernorm":
             target_BPD = normalize(target_BPD, 1e-5)
@@ -195,7 +198,7 @@ class IJepa:
         return loss, jax.lax.stop_gradient(metrics)
 
     def _blocks(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
-        """mlp_cls: one prediction per image, one target latent per block."""
+        """Terms of "mlp_cls": one prediction per image, one target latent per block."""
 
         def encode(keep_BS: jax.Array, valid_BS: jax.Array | None) -> jax.Array:
             return targets(keep_BS, valid_BS)[self.latent]
@@ -208,16 +211,16 @@ class IJepa:
         return predicted_BMD, target_BMD, jnp.ones(target_BMD.shape[:2])
 
     def _patches(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
-        """mlp_patch: a prediction at every patch, weighted by how many blocks hold it.
+        """Terms of "mlp_patch": a prediction at every patch, weighted by its number of blocks.
 
-        All positions at once, without gathers: the same loss as one prediction per block slot.
+        The loss is that of one prediction for each slot of each block, without gathers.
         """
         target_BND = targets()["tokens"]
         predicted_BND = self.head.apply(head, context[self.latent], method="at_patches")
         return predicted_BND, target_BND, masks.count_BN.astype(jnp.float32)
 
     def _tokens(self, head: Params, targets: Encode, context: Tokens, masks: Masks) -> Terms:
-        """vit: a prediction for every slot of every block."""
+        """Terms of "vit": a prediction for every slot of every block."""
         B, M, S = masks.targets_BMS.shape
         slots_BP1 = masks.targets_BMS.reshape(B, M * S, 1)
         target_BND = targets()["tokens"]
@@ -228,14 +231,14 @@ class IJepa:
         return predicted_BMSD.reshape(target_BPD.shape), target_BPD, weight_BP.astype(jnp.float32)
 
     def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """The target encoder moves towards the encoder; see `momentum`."""
+        """Moves the target encoder towards the encoder; see `momentum`."""
         if self.ema == "off":
             return aux
         m = self.momentum(step, hparams["total_steps"])
         return {"target": optax.incremental_update(params["encoder"], aux["target"], 1.0 - m)}
 
     def momentum(self, step: jax.typing.ArrayLike, total: jax.typing.ArrayLike) -> jax.Array:
-        """Momentum after the optimiser's 0-based step `step` of `total`."""
+        """Returns the momentum after the optimiser's 0-based step `step` of `total`."""
         schedule = optim.linear if self.ema == "linear" else optim.cosine
         return schedule(self.ema_start, self.ema_end, total)(step)
 
@@ -243,22 +246,12 @@ class IJepa:
         """Encodes whole images.
 
         Returns:
-            f32[B, D] each: 'latent', and all that could be chosen as such, so that choices can be
-            compared within one run: 'context/mean', 'context/cls' (with a CLS token), 'target/mean'
-            and 'target/cls' (with a target encoder).
+            f32[B, D] each: 'latent', and each possible choice of it, so that one run can compare
+            them: 'context/mean', 'context/cls' (with a CLS token), 'target/mean' and 'target/cls'
+            (with a target encoder).
         """
-        encoders = {"context": params["encoder"], **aux}
         out: dict[str, jax.Array] = {}
-        for name, weights in encoders.items():
-            _, parts = self.encoder.apply(weights, images)
-            kinds = ("cls", "mean") if self.vit.cls_token else ("mean",)
-            out |= {f"{name}/{kind}": parts[kind].astype(jnp.float32) for kind in kinds}
+        for name, weights in {"context": params["encoder"], **aux}.items():
+            latents, _ = encoders.apply(self.vit, weights, images)
+            out |= {f"{name}/{kind}": latent for kind, latent in latents.items()}
         return {"latent": out[f"{self.latent_encoder}/{self.latent}"], **out}
-
-
-def variance(x_BPD: jax.Array, weight_BP: jax.Array, reduce: Reduce) -> jax.Array:
-    """Variance per feature over images and predictions of the global batch, averaged."""
-    total = reduce.mean(weight_BP.sum(1))
-    mean_D = reduce.mean(jnp.einsum("bp,bpd->bd", weight_BP, x_BPD)) / total
-    square_BP = jnp.square(x_BPD - mean_D[None, None]).mean(-1)
-    return reduce.mean((weight_BP * square_BP).sum(1)) / total

@@ -1,8 +1,8 @@
-"""InfoNCE with a Gaussian kernel: a view finds its partner among the whole batch.
+"""InfoNCE with a Gaussian kernel: a view identifies its partner among the global batch.
 
-The contrastive learner of "When Does LeJEPA Learn a World Model?", on pictures.
+The contrastive learner of "When Does LeJEPA Learn a World Model?", on images.
 
-Shape key: P features of the projection.
+Shape key: B batch, V = 2 views, P features of the projection.
 """
 
 from dataclasses import dataclass
@@ -10,18 +10,17 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.errors import check_one_of, check_positive
-from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.embedding import JointEmbedding, running
-from socialjepa_jax.objectives.pairs import alignment, info_nce
+from socialjepa_jax.objectives import losses
+from socialjepa_jax.objectives.base import HParams, Metrics
+from socialjepa_jax.objectives.embedding import PairObjective
 from socialjepa_jax.sharding import Reduce
 
 KERNELS = {"code": 0.5, "paper": 1.0}  # times d^2 / sigma^2
 
 
 @dataclass(frozen=True)
-class InfoNce(JointEmbedding):
+class InfoNce(PairObjective):
     """Symmetric InfoNCE on two global views.
 
     Attributes:
@@ -29,10 +28,9 @@ class InfoNce(JointEmbedding):
             `JointEmbedding`.
         kind: names this objective in a configuration.
         kernel: log-similarity at distance d: "code": -d^2 / (2 sigma^2) | "paper": -d^2 / sigma^2.
-        sigma: width of the kernel; `hparams['sigma']`, where an agent has it, comes before it.
+        sigma: width of the kernel; `hparams['sigma']`, if present, takes precedence.
     """
 
-    views: MultiCrop = MultiCrop(local_views=0)
     kind: str = "infonce"
     kernel: str = "code"
     sigma: float = 1.0
@@ -42,22 +40,11 @@ class InfoNce(JointEmbedding):
         check_one_of(("infonce",), kind=self.kind)
         check_one_of(tuple(KERNELS), kernel=self.kernel)
         check_positive(sigma=self.sigma)
-        self.views.require_pair()
 
-    def loss(
-        self,
-        params: Params,
-        aux: Aux,
-        batch: Batch,
-        key: jax.Array,
-        hparams: HParams,
-        reduce: Reduce,
-    ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
-        """InfoNCE on views drawn from `key`; see `Objective.loss`."""
-        embedding, statistics = self.embed_views(params, self.views(batch, key), reduce)
-        z_BVP = embedding.projection
+    def loss_on(
+        self, z_BVP: jax.Array, hparams: HParams, reduce: Reduce
+    ) -> tuple[jax.Array, Metrics]:
+        """Returns InfoNCE of projections f32[B, 2, P], with the metric 'alignment'."""
         precision = KERNELS[self.kernel] / jnp.square(hparams.get("sigma", self.sigma))
-        loss = info_nce(z_BVP, jnp.full(self.projection_dim, precision), reduce)
-        metrics = {"alignment": alignment(z_BVP, "paper", reduce)}
-        metrics |= self.monitors(embedding, reduce)
-        return loss, (running(aux, statistics), jax.lax.stop_gradient(metrics))
+        loss = losses.info_nce(z_BVP, jnp.full(self.projection_dim, precision), reduce)
+        return loss, {"alignment": losses.alignment(z_BVP, "paper", reduce)}

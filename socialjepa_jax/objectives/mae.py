@@ -1,6 +1,6 @@
-"""MAE: predict the pixels of masked patches from a few visible ones (He et al., 2022).
+"""MAE: predicts the pixels of masked patches from the visible patches (He et al., 2022).
 
-Masked Autoencoders Are Scalable Vision Learners (arXiv:2111.06377), section 3. "The published code"
+"Masked Autoencoders Are Scalable Vision Learners" (arXiv:2111.06377), section 3. The published code
 is github.com/facebookresearch/mae.
 
 Shape key: B batch, H height, W width, C channels, N patches of the grid, K visible patches,
@@ -26,7 +26,7 @@ from socialjepa_jax.models.heads import PixelDecoder
 from socialjepa_jax.models.masking import random_subsets
 from socialjepa_jax.models.vit import ViT, ViTConfig, patchify
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.ijepa import variance
+from socialjepa_jax.objectives.losses import variance
 from socialjepa_jax.sharding import Reduce
 
 VARIANCE_EPS = 1e-6  # added to the variance of a patch's pixels, as in the published code
@@ -34,11 +34,11 @@ VARIANCE_EPS = 1e-6  # added to the variance of a patch's pixels, as in the publ
 
 @dataclass(frozen=True)
 class Mae:
-    """Masked autoencoder. The encoder sees the visible patches alone, the decoder all places.
+    """Masked autoencoder: the encoder takes the visible patches, the decoder all positions.
 
     The defaults are the paper's mask and decoder (table 1; the heads are the published code's) for
-    all its encoders. One deviation from the published code: kernels start normal with
-    `ViTConfig.init_std`, there uniform with Xavier's deviation.
+    all its encoders. One deviation from the published code: initial kernels are normal with
+    `ViTConfig.init_std`, not uniform with Xavier's deviation.
 
     Attributes:
         kind: names this objective in a configuration.
@@ -47,13 +47,13 @@ class Mae:
         mask_ratio: share of the patches that are masked; the number of visible ones is rounded
             down, as in the published code.
         decoder_width: features per token of the decoder.
-        decoder_depth: its blocks.
-        decoder_heads: its attention heads.
-        norm_pix_loss: predict every patch's pixels less their mean, over their standard deviation
-            (of all channels together, the unbiased one). Off in the published code by default, on
-            in the command published with it, "for better representation learning".
-        latent: what of the encoder is the latent, "cls" | "mean" (of the patch tokens). No loss
-            acts on either: CLS learns by what the decoder reads from it.
+        decoder_depth: blocks of the decoder.
+        decoder_heads: attention heads of the decoder.
+        norm_pix_loss: predict pixels that are normalised within each patch to zero mean and unit
+            (unbiased) variance, all channels together. Off by default in the published code, on in
+            its published command, "for better representation learning".
+        latent: output of the encoder that is the latent, "cls" | "mean" (of the patch tokens). No
+            loss acts on either; CLS is trained through the decoder, which takes it as an input.
     """
 
     kind: str = "mae"
@@ -86,7 +86,7 @@ class Mae:
 
     @property
     def num_kept(self) -> int:
-        """Visible patches K."""
+        """Number of visible patches K."""
         return int(self.vit.num_patches * (1.0 - self.mask_ratio) + 1e-6)
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class Mae:
         return functional(lambda rngs: PixelDecoder(self.vit, *sizes, rngs))
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """Returns {'encoder', 'decoder'}, and nothing that is carried beside them."""
+        """Returns {'encoder', 'decoder'} and no other state."""
         key_encoder, key_decoder = jax.random.split(key)
         encoder, decoder = self.encoder.init(key_encoder), self.decoder.init(key_decoder)
         return {"encoder": encoder, "decoder": decoder}, {}
@@ -115,7 +115,7 @@ class Mae:
         hparams: HParams,
         reduce: Reduce,
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
-        """Error under masks drawn from (key, batch['index']); see `Objective.loss`."""
+        """Computes the loss under masks drawn from (key, batch['index']); see `Objective.loss`."""
         sizes = self.vit.num_patches, self.num_kept
         kept_BK, masked_BM = random_subsets(key, batch["index"], *sizes)
         loss, metrics = self.loss_on(params, batch["image"], kept_BK, masked_BM, reduce)
@@ -129,26 +129,26 @@ class Mae:
         masked_BM: jax.Array,
         reduce: Reduce,
     ) -> tuple[jax.Array, Metrics]:
-        """Mean squared error over the values of the masked patches, under given masks.
+        """Computes the mean squared error over the pixels of the masked patches.
 
-        'target_variance' is the loss of the best constant prediction.
+        The metric 'target_variance' is the loss of the best constant prediction.
         """
-        _, seen = self.encoder.apply(params["encoder"], images_BHWC, kept_BK)
-        tokens = seen["tokens"], seen.get("cls")
+        _, visible = self.encoder.apply(params["encoder"], images_BHWC, kept_BK)
+        tokens = visible["tokens"], visible.get("cls")
         predicted_BME = self.decoder.apply(params["decoder"], *tokens, kept_BK, masked_BM)
         predicted_BME = predicted_BME.astype(jnp.float32)
         target_BME = self.targets(images_BHWC, masked_BM)
         loss = reduce.mean(jnp.square(predicted_BME - target_BME).mean((1, 2)))
-        latent_B1D = seen[self.latent].astype(jnp.float32)[:, None]
-        watched = {"prediction": predicted_BME, "target": target_BME, "latent": latent_B1D}
+        latent_B1D = visible[self.latent].astype(jnp.float32)[:, None]
+        vectors = {"prediction": predicted_BME, "target": target_BME, "latent": latent_B1D}
         metrics = {
             f"{name}_variance": variance(x, jnp.ones(x.shape[:2]), reduce)
-            for name, x in watched.items()
+            for name, x in vectors.items()
         }
         return loss, jax.lax.stop_gradient(metrics)
 
     def targets(self, images_BHWC: jax.Array, masked_BM: jax.Array) -> jax.Array:
-        """What is to be predicted at the masked patches: f32[B, M, E]."""
+        """Returns the targets at the masked patches: f32[B, M, E]."""
         patches_BNE = patchify(images_BHWC, self.vit.patch_size)
         target_BME = jnp.take_along_axis(patches_BNE, masked_BM[:, :, None], axis=1)
         target_BME = target_BME.astype(jnp.float32)
@@ -159,15 +159,15 @@ class Mae:
         return centred_BME * jax.lax.rsqrt(variance_BM1 + VARIANCE_EPS)
 
     def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """Nothing is carried."""
+        """Returns `aux`: no state is carried beside the parameters."""
         return aux
 
     def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
         """Encodes whole images, without masks.
 
         Returns:
-            f32[B, D] each: 'latent', and all that could be chosen as such: 'mean', and 'cls' with a
-            CLS token.
+            f32[B, D] each: 'latent', and each possible choice of it: 'mean', and 'cls' with a CLS
+            token.
         """
         latents, _ = encoders.apply(self.vit, params["encoder"], images)
         return {"latent": latents[self.latent], **latents}

@@ -1,10 +1,10 @@
 """Masked LeJEPA: I-JEPA's prediction of masked blocks, with SIGReg instead of the EMA teacher.
 
-Context and targets come from one encoder and gradients pass through both. Nothing in such a
-prediction keeps the targets apart, and SIGReg on one pooled latent does not either: tokens can
-still become the same for all images. So SIGReg acts on what is predicted, over the images of the
-batch and at each position by itself. (Over images and positions together, tokens that tell the
-position and nothing else would pass for Gaussian.)
+Context and targets come from one encoder, and gradients pass through both. The prediction error
+alone does not prevent collapse, nor does SIGReg on one pooled latent, under which the tokens of all
+images could still be equal. Therefore SIGReg acts on the targets of the prediction, over the images
+of the batch and separately at each position. (Over images and positions together, tokens that
+encode the position alone would pass as Gaussian.)
 
 Shape key: B batch, V vectors of an image, D features.
 """
@@ -30,11 +30,11 @@ class MaskedLeJepa(SigRegTerm, IJepa):
         sigreg_weight, ..., loss_form: see `SigRegTerm`; `view_mode` is "per_view", where a view is
             a position of the grid.
         kind: names this objective in a configuration.
-        stop_gradient: whether the prediction's targets are constants for the gradient, as they are
-            with an EMA; SIGReg's gradient passes in any case.
-        regularize: what SIGReg sees: "targets": every token of the whole image ("mlp_cls": the
+        stop_gradient: treat the targets of the prediction as constants, as with an EMA; the
+            gradient of SIGReg passes in both cases.
+        regularize: vectors under SIGReg: "targets": every token of the whole image ("mlp_cls": the
             latent of every target block) | "latents": the latents of the context and of the whole
-            image, which does not keep tokens from collapsing | "both": the mean of the two.
+            image, which does not prevent collapse of the tokens | "both": the mean of the two.
     """
 
     kind: str = "masked_lejepa"
@@ -60,9 +60,8 @@ class MaskedLeJepa(SigRegTerm, IJepa):
         hparams: HParams,
         reduce: Reduce,
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
-        """Prediction and SIGReg under masks and slices drawn from `key`; see `Objective.loss`."""
+        """Computes the loss under masks and slices drawn from `key`; see `Objective.loss`."""
         key_masks, key_slices = jax.random.split(key)
-        key_slices = self.slices_key(key_slices, hparams)
         masks = self.sampler(key_masks, batch["index"])
 
         def encode(weights: Params, *patches: jax.Array | None) -> Tokens:
@@ -80,17 +79,17 @@ class MaskedLeJepa(SigRegTerm, IJepa):
         constant = jax.lax.stop_gradient(target) if self.stop_gradient else target
         terms = predicted, constant, weight
         prediction, metrics = self.prediction(terms, context, masks, reduce)
-        seen = {
+        vectors = {
             "latents": jnp.stack([context[self.latent], whole[self.latent]], axis=1),
             "targets": target if self.predictor == "mlp_cls" else whole["tokens"],
         }
         penalties = {
-            f"sigreg_{name}": self.regularizer(z_BVD, key_slices, reduce)
-            for name, z_BVD in seen.items()
+            f"sigreg_{name}": self.sigreg_loss(z_BVD, key_slices, hparams, reduce)
+            for name, z_BVD in vectors.items()
             if self.regularize in (name, "both")
         }
-        penalty = jnp.stack(list(penalties.values())).mean()
-        levels = self.levels(penalty, batch["image"], reduce)
-        metrics |= {"prediction": prediction, "sigreg": penalty, **penalties, **levels}
-        loss = self.combine(prediction, penalty, hparams)
+        sigreg = jnp.stack(list(penalties.values())).mean()
+        metrics |= {"prediction": prediction, "sigreg": sigreg, **penalties}
+        metrics |= self.sigreg_levels(sigreg, batch["image"], reduce)
+        loss = self.combine(prediction, sigreg, hparams)
         return loss, (aux, jax.lax.stop_gradient(metrics))

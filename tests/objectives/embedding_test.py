@@ -1,4 +1,4 @@
-"""What holds for every objective on views: devices, agents, compilations, precision, statistics."""
+"""Objectives on views: devices, agents, compilations, precision, running statistics."""
 
 import dataclasses
 import functools
@@ -67,7 +67,7 @@ def loss_and_grads(objective, params, aux, batch, key, hparams, reduce):
 
 @functools.cache
 def on_one_device(name):
-    """Compiled loss with gradients of one agent, its parameters and their values."""
+    """Returns the compiled loss with gradients of one agent, its parameters and their values."""
     objective = KINDS[name]
     params, aux = jax.jit(objective.init)(jax.random.key(1))
     run = jax.jit(functools.partial(loss_and_grads, objective, reduce=Reduce()))
@@ -125,7 +125,7 @@ def test_loss_and_gradients_are_sound(name):
 
 
 def test_agents_under_vmap_and_map_have_their_own_weight():
-    """Two agents that differ in parameters, data and lambda, each as it would be alone."""
+    """Two agents that differ in parameters, data and lambda equal two single runs."""
     objective, alone = KINDS["lejepa"], on_one_device("lejepa")[0]
     keys = jax.random.split(jax.random.key(3), 2)
     params, aux = jax.lax.map(objective.init, keys)

@@ -49,7 +49,7 @@ def loss_and_grads(objective, params, aux, batch, key, reduce):
 
 @functools.cache
 def on_one_device(name):
-    """Compiled loss with gradients of one agent, its parameters and their values."""
+    """Returns the compiled loss with gradients of one agent, its parameters and their values."""
     objective = KINDS[name]
     params, aux = jax.jit(objective.init)(jax.random.key(1))
     run = jax.jit(functools.partial(loss_and_grads, objective, reduce=Reduce()))
@@ -79,7 +79,7 @@ def test_shard_map_equals_one_device(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_aligned_latent_is_trained(name):
-    """A step along the gradient moves the latent that is aligned, and its own token is trained."""
+    """A step along the gradient moves the aligned latent, and the CLS token has a gradient."""
     _, params, aux, (loss, metrics, grads) = on_one_device(name)
     objective = KINDS[name]
 
@@ -133,7 +133,7 @@ def test_masks_follow_the_sample_through_the_batch():
 
 
 def test_predictions_by_patch_equal_predictions_by_slot():
-    """The weights of mlp_patch are the numbers of slots: the mean over slots, written apart."""
+    """The weights of mlp_patch count slots, so its loss is the mean over slots."""
     _, params, aux, (loss, *_) = on_one_device("mlp_patch")
     objective = KINDS["mlp_patch"]
 

@@ -1,4 +1,4 @@
-"""MAE: its loss in float64, what the encoder cannot see, what masks depend on, devices."""
+"""MAE: its loss in float64, the inputs of the encoder, the masks, devices."""
 
 import dataclasses
 import functools
@@ -25,14 +25,14 @@ KEY = jax.random.key(2)
 
 
 def batch():
-    """Pictures of which one has flat patches, whose pixels have no variance."""
+    """Returns images of which one has flat patches, whose pixels have no variance."""
     images = 0.5 + 2.0 * jax.random.normal(jax.random.key(0), (BATCH, 16, 16, 2))
     return {"image": images.at[3, :8].set(0.75), "index": jnp.arange(BATCH) * 5 + 100}
 
 
 @functools.cache
 def start(objective=MAE):
-    """Initial parameters, with kernels and tokens so large that everything matters."""
+    """Returns initial parameters with kernels and tokens large enough to affect the loss."""
     params, _ = jax.jit(objective.init)(jax.random.key(1))
     return jax.tree.map(lambda p: jnp.where(p == 1.0, p, 15.0 * p), params)  # scales stay 1
 
@@ -56,7 +56,7 @@ def on_one_device():
 
 @jax.jit
 def forward(params, images, key=KEY):
-    """Masks, visible tokens and predictions, as the loss makes them."""
+    """Returns masks, visible tokens and predictions, computed as in the loss."""
     kept, masked = random_subsets(key, batch()["index"], N, K)
     seen = MAE.encoder.apply(params["encoder"], images, kept)[1]
     arguments = seen["tokens"], seen["cls"], kept, masked
@@ -64,14 +64,14 @@ def forward(params, images, key=KEY):
 
 
 def cut(image, patch):
-    """The pixels of a patch, rows first, then columns, then channels."""
+    """Returns the pixels of a patch, in the order rows, columns, channels."""
     row, column = divmod(int(patch), 16 // PATCH)
     rows, columns = (slice(PATCH * i, PATCH * (i + 1)) for i in (row, column))
     return np.asarray(image, np.float64)[rows, columns].reshape(-1)
 
 
 def numpy_loss(images, masked, predicted, norm_pix_loss):
-    """Mean over masked patches of the mean over their pixels, picture by picture, in float64."""
+    """Mean over masked patches of the mean over their pixels, image by image, in float64."""
     errors = []
     for image, patches, guesses in zip(images, masked, predicted):
         for patch, guess in zip(patches, guesses):
@@ -96,7 +96,7 @@ def test_loss_against_float64(norm_pix_loss):
 
 
 def test_metrics():
-    """What predicting the mean of each of a patch's values would cost, and signs of collapse."""
+    """The target variance is the loss of the best constant prediction."""
     _, masked, _, predicted = forward(start(), batch()["image"])
     metrics = on_one_device()[1]
     target = np.asarray(MAE.targets(batch()["image"], masked), np.float64).reshape(-1, 32)
@@ -108,7 +108,7 @@ def test_metrics():
 
 
 def change(images, patches, by):
-    """Pictures [B, H, W, C] with `by` added to the pixels of each one's own patches [B, P]."""
+    """Adds `by` to the pixels of the patches [B, P] of images [B, H, W, C]."""
     images = np.array(images)
     for image, own in zip(images, patches):
         for patch in own:
@@ -140,7 +140,7 @@ def test_nothing_is_asked_about_visible_patches():
 
 
 def test_flat_patches_have_a_target():
-    """Rounding of a mean, over the root of 1e-6, stays small."""
+    """The rounding error of the mean over sqrt(1e-6) is small."""
     patches = jnp.arange(8)[None]
     flat = MAE.targets(jnp.full((1, 16, 16, 2), 0.7), patches)
     np.testing.assert_allclose(flat, 0.0, atol=2e-4)
@@ -150,7 +150,7 @@ def test_flat_patches_have_a_target():
 
 
 def test_masks_follow_key_and_sample_through_the_batch():
-    """Reordering the batch reorders the masks with it; other samples and steps have others."""
+    """Reordering the batch reorders the masks; other samples and steps have other masks."""
     loss = on_one_device()[0]
     order = jnp.array([3, 1, 7, 5, 0, 2, 6, 4])
     reordered = jax.tree.map(lambda x: x[order], batch())
@@ -183,7 +183,7 @@ def test_shard_map_equals_one_device():
 
 
 def test_gradient_by_differences():
-    """Along the gradient of each parameter, in turn: the loss rises by its length."""
+    """Along the gradient of each parameter the loss has a slope of the gradient's norm."""
     _, _, grads = on_one_device()
     leaves, form = jax.tree.flatten(grads)
     params = jax.tree.leaves(start())

@@ -1,4 +1,4 @@
-"""Masked LeJEPA: its terms in float64, what its gradients reach, devices."""
+"""Masked LeJEPA: its terms in float64, its gradients, devices."""
 
 import dataclasses
 import functools
@@ -100,7 +100,7 @@ def test_terms_against_float64():
 
 
 def test_targets_carry_gradient_unless_stopped():
-    """With lambda 0 the patch embedding learns through the targets too, or only the context."""
+    """With lambda 0 gradients pass through targets and context, or through the context alone."""
     objective = KINDS["mlp_patch"]
     params, aux, _ = on_one_device("mlp_patch")
     stopped = dataclasses.replace(objective, stop_gradient=True)
@@ -119,12 +119,13 @@ def test_targets_carry_gradient_unless_stopped():
 
 
 def test_tokens_that_tell_only_their_position_are_punished():
-    """What SIGReg over images and positions together would let pass."""
+    """SIGReg over images and positions together would accept them."""
     objective = KINDS["mlp_patch"]
     token_N1D = jax.random.normal(jax.random.key(0), (400, 1, 8))
     constant = jnp.broadcast_to(token_N1D.swapaxes(0, 1), (BATCH, 400, 8))
-    by_position = objective.regularizer(constant, jax.random.key(1), Reduce())
-    together = objective.regularizer(constant.reshape(-1, 1, 8)[:400], jax.random.key(1), Reduce())
+    key = jax.random.key(1)
+    by_position = objective.sigreg_loss(constant, key, {}, Reduce())
+    together = objective.sigreg_loss(constant.reshape(-1, 1, 8)[:400], key, {}, Reduce())
     assert by_position > 3 * together
 
 
