@@ -66,3 +66,25 @@ def test_every_folder_of_modules_is_a_package_that_a_wheel_would_hold():
 def test_no_folder_is_crowded():
     for folder in {path.parent for _, path in modules()}:
         assert len(list(folder.glob("*.py"))) <= 16, folder
+
+
+# The experiment is opened where a run is put together, and by the entry points of evaluation.
+OPENS_THE_EXPERIMENT = {
+    "config", "build", "loop", "experimental.exact", "evaluation.metrics", "evaluation.table",
+}  # fmt: skip
+
+
+def test_the_experiment_is_opened_in_one_place():
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.args, *node.args.kwonlyargs]
+                hints = {ast.unparse(a.annotation) for a in arguments if a.annotation}
+                assert name in OPENS_THE_EXPERIMENT or not hints & {"Experiment"}, (name, node.name)
+    public = ast.parse((PACKAGE / "evaluation" / "table.py").read_text()).body
+    opened = [
+        node.name
+        for node in public
+        if isinstance(node, ast.FunctionDef) and "Experiment" in ast.unparse(node.args)
+    ]
+    assert opened == ["alignment_rows"]

@@ -1,0 +1,70 @@
+"""README and docs: its example runs, its table is that of the results, its links lead somewhere."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+RESULTS = (ROOT / "docs" / "results.md").read_text()
+ROWS = {  # README's names -> those of the results
+    "trained (I-JEPA)": "trained, encoder",
+    "untrained": "untrained",
+    "pixel PCA": "pixel PCA",
+    "trained, pairs shuffled within cell": "encoder, shuffled within cell",
+    "trained, pairs shuffled": "encoder, shuffled",
+}
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def result_table(title):
+    """Row name -> {column: cell} of the table under a title in the results."""
+    lines = RESULTS.split(f"**{title}**")[1].split("\n\n")[1].splitlines()
+    head = cells(lines[0])
+    return {cells(line)[0]: dict(zip(head, cells(line))) for line in lines[2:]}
+
+
+def test_the_table_shows_what_was_measured():
+    tables = [
+        result_table("Toys (100 objects, 20 held out), held-out objects"),
+        result_table("ETH-80 photographs (80 objects, 16 held out), held-out objects"),
+    ]
+    shown = {cells(line)[0]: cells(line)[1:] for line in README.splitlines() if "[" in line}
+    for name, row in ROWS.items():
+        measured = [
+            table[row][column]
+            for table in tables
+            for column in ("R²", "shared dims", "by regression")
+        ]
+        assert shown[name] == measured
+
+
+def test_the_loss_of_the_readme_trains(tmp_path):
+    """The example as it stands, with a run appended."""
+    code = README.split("## Add your own loss")[1].split("```python\n")[1].split("```")[0]
+    assert 15 <= len([line for line in code.splitlines() if line.strip()]) <= 25
+    script = tmp_path / "mine.py"
+    script.write_text(
+        code
+        + f"""
+from configs import smoke, toys_ijepa
+from socialjepa_jax import config
+settings = smoke.shrink(toys_ijepa.get_config(), steps=2)
+settings.data.image_size = 36
+settings.objective = {{"kind": "pca"}}
+result = sj.train(config.from_config_dict(settings), {str(tmp_path / "run")!r})
+assert result.latents.shape[-1] == 8 and result.report.exists()
+"""
+    )
+    subprocess.run([sys.executable, str(script)], check=True, cwd=ROOT)
+
+
+def test_links_lead_to_files():
+    for page in [ROOT / "README.md", ROOT / "BUILD_NOTES.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), (page.name, target)
