@@ -1,4 +1,4 @@
-"""The alignment tool as a user meets it: files in, a folder out, one clear line when not."""
+"""The alignment tool on files: its outputs, and its refusals of bad input."""
 
 import csv
 import json
@@ -13,7 +13,8 @@ import pytest
 from absl import flags
 from safetensors.numpy import save_file
 
-from socialjepa_jax import align, alignment
+from socialjepa_jax import alignment
+from socialjepa_jax.align import define_flags, main
 from socialjepa_jax.errors import InputError
 from tests.commands import Command
 
@@ -58,9 +59,9 @@ def run(folder, tmp_path, monkeypatch, capsys):
 
     def go(*arguments):
         values = flags.FlagValues()
-        align.define_flags(values)
+        define_flags(values)
         values(["align", f"--out={tmp_path / 'out'}", *QUICK, *arguments])
-        align.main(values)
+        main(values)
         return capsys.readouterr().out
 
     return go

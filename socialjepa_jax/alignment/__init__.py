@@ -39,7 +39,6 @@ from socialjepa_jax.alignment.similarity import (
     shape_correlation,
     svcca,
 )
-from socialjepa_jax.alignment.solve import leave_one_out
 
 __all__ = [
     "Geometry",
@@ -65,7 +64,6 @@ __all__ = [
     "fit",
     "fit_hub",
     "intervals",
-    "leave_one_out",
     "mutual_knn",
     "nearest_neighbors",
     "noise_ceiling",

@@ -5,6 +5,7 @@ Shape suffixes: N paired samples, D features of x, E features of y.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,8 +131,8 @@ def _fit(x_ND: np.ndarray, y_NE: np.ndarray, options: _Options) -> LinearMap:
     if options.standardize == "center":
         x_scale, y_scale = np.ones_like(x_scale), np.ones_like(y_scale)
     if options.method == "lstsq":
-        w_ED = _least_squares(x_ND, y_NE, moments.mean_x, x_scale, moments.mean_y, y_scale)
-        w_back_DE = _least_squares(y_NE, x_ND, moments.mean_y, y_scale, moments.mean_x, x_scale)
+        x, y = (x_ND, moments.mean_x, x_scale), (y_NE, moments.mean_y, y_scale)
+        w_ED, w_back_DE = _least_squares(x, y), _least_squares(y, x)
     else:
         scaled = moments.scaled(x_scale, y_scale)
         w_ED, w_back_DE = _solve(scaled, options), _solve(scaled.swapped(), options)
@@ -149,20 +150,15 @@ def _fit(x_ND: np.ndarray, y_NE: np.ndarray, options: _Options) -> LinearMap:
     )
 
 
-def _least_squares(
-    x_ND: np.ndarray,
-    y_NE: np.ndarray,
-    x_mean: Float64,
-    x_scale: Float64,
-    y_mean: Float64,
-    y_scale: Float64,
-) -> Float64:
-    """Solves least squares on standardised latents, streamed block by block."""
-    root = solve.triangular(
-        np.concatenate([(x - x_mean) / x_scale, (y - y_mean) / y_scale], axis=1)
-        for x, y in zip(float64_blocks(x_ND), float64_blocks(y_NE))
-    )
-    d = x_ND.shape[1]
+def _least_squares(*spaces: tuple[np.ndarray, Float64, Float64]) -> Float64:
+    """Solves least squares block by block, given latents, mean and scale of x and of y."""
+
+    def standardized(z_ND: np.ndarray, mean_D: Float64, scale_D: Float64) -> Iterator[Float64]:
+        return ((block - mean_D) / scale_D for block in float64_blocks(z_ND))
+
+    blocks = zip(*(standardized(*space) for space in spaces))
+    root = solve.triangular(np.concatenate(pair, axis=1) for pair in blocks)
+    d = spaces[0][0].shape[1]
     return solve.lstsq(root[:d, :d], root[:d, d:])
 
 
@@ -181,10 +177,7 @@ def _fit_robust(x_ND: np.ndarray, y_NE: np.ndarray, trim: float, options: _Optio
     num_keep = max(2, round((1 - trim) * len(x_ND)))
     linear_map = _fit(x_ND, y_NE, options)
     for _ in range(ROBUST_REFITS):
-        residual_NE = linear_map.standardize_y(y_NE) - linear_map.forward(
-            linear_map.standardize_x(x_ND), standardized=True
-        )
-        order = np.argsort(np.sum(residual_NE**2, axis=1), kind="stable")
+        order = np.argsort(linear_map.squared_errors(x_ND, y_NE), kind="stable")
         next_N = np.zeros_like(keep_N)
         next_N[order[:num_keep]] = True
         if (next_N == keep_N).all():

@@ -133,6 +133,11 @@ class LinearMap:
             return as_latents(x, "x") @ self.w.T
         return self.standardize_x(x) @ self.w.T * self.y_scale + self.y_mean
 
+    def squared_errors(self, x: ArrayLike, y: ArrayLike) -> Float64:
+        """Squared error of W x per row, standardised and summed over features: [N]."""
+        x_ND, y_NE = self.standardize(x, y)
+        return np.sum((y_NE - x_ND @ self.w.T) ** 2, axis=1)
+
     def backward(
         self, y: ArrayLike, back: str = "inverse", *, standardized: bool = False
     ) -> Float64:

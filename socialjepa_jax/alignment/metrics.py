@@ -122,7 +122,7 @@ def evaluate(
     x_ND, y_NE = linear_map.standardize(x_ND, y_NE)
     metrics = {
         **_regression(linear_map, x_ND, y_NE),
-        **_geometry(*common_space(linear_map, x_ND, y_NE, back), neighbors),
+        **geometry_metrics(*common_space(linear_map, x_ND, y_NE, back), neighbors),
         "procrustes_error": similarity.procrustes_error(x_ND, y_NE),
         "orthogonality": linear_map.orthogonality,
         "kappa": linear_map.kappa,
@@ -190,8 +190,17 @@ def common_space(
     return x_ND, y_NE @ linear_map.back_matrix(back).T
 
 
-def _geometry(a: Float64, b: Float64, neighbors: Sequence[int]) -> dict[str, float]:
-    geometry = compare.compare(a, b, neighbors)
+def geometry_metrics(
+    a: Float64, b: Float64, neighbors: Sequence[int], *, exact: bool | None = None
+) -> dict[str, float]:
+    """Computes dsc, cka, cka_debiased, nos@k and nos_expected@k of latents in one space.
+
+    Args:
+      a, b: latents [N, D] in one space, or [N, D] and [N, E] in two.
+      neighbors: values of k.
+      exact: as for `distances.compare`.
+    """
+    geometry = compare.compare(a, b, neighbors, exact=exact)
     cka, cka_debiased = similarity.cka_pair(a, b)
     return {
         "dsc": geometry.dsc,

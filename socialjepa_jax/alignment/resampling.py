@@ -96,8 +96,8 @@ def bootstrap(
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     groups_N = np.arange(len(x_ND)) if groups is None else np.asarray(groups)
     weights_RN = group_weights(groups_N, num, seed)
+    squared_N = linear_map.squared_errors(x_ND, y_NE)
     x_ND, y_NE = linear_map.standardize(x_ND, y_NE)
-    squared_N = np.sum((y_NE - x_ND @ linear_map.w.T) ** 2, axis=1)
     pair = common_space(linear_map, x_ND, y_NE, back)
     return {
         **resample_regression(squared_N, y_NE, weights_RN),

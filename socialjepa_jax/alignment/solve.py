@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from socialjepa_jax.alignment.moments import Float64, Moments, as_pairs
+from socialjepa_jax.alignment.moments import Float64, Moments
 from socialjepa_jax.errors import InputError
 
 # Singular values of X below this fraction of the largest one are rounding, not signal.
@@ -55,33 +55,6 @@ def triangular(blocks: Iterable[Float64]) -> Float64:
     for block in parts:
         root = np.linalg.qr(np.concatenate([root, block]), mode="r")
     return np.asarray(root)
-
-
-def leave_one_out(x: ArrayLike, y: ArrayLike, lambdas: ArrayLike) -> tuple[Float64, Float64]:
-    """Computes exact leave-one-out and generalised cross-validation errors of ridge regression.
-
-    No intercept is fitted and the standardisation is held fixed. Rows of one object are treated as
-    independent; `ridge="auto"` of `fit` keeps groups together.
-
-    Args:
-      x, y: standardised latents [N, D] and [N, E].
-      lambdas: strengths [L], all > 0.
-
-    Returns:
-      Two arrays [L]: the leave-one-out mean squared error per element, and the GCV score, mean
-      squared residual / (1 - tr H / N)^2 (Golub, Heath & Wahba 1979).
-    """
-    x_ND, y_NE = as_pairs(x, y, "x", "y")
-    u_NR, s_R, _ = np.linalg.svd(x_ND, full_matrices=False)
-    uy_RE, energy_NR = u_NR.T @ y_NE, u_NR**2
-    errors = []
-    for lam in np.asarray(lambdas, np.float64):
-        shrink_R = s_R**2 / (s_R**2 + lam)
-        residual_NE = y_NE - (u_NR * shrink_R) @ uy_RE
-        kept_N1 = 1 - (energy_NR @ shrink_R)[:, None]
-        loo = np.mean((residual_NE / kept_N1) ** 2)
-        errors.append((loo, np.mean(residual_NE**2) / np.mean(kept_N1) ** 2))
-    return tuple(np.asarray(errors).T)
 
 
 def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:

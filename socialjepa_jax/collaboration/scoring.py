@@ -43,8 +43,10 @@ def space_probes(comparison: Comparison, spaces: Spaces) -> Float64 | None:
     """Returns the `probe_matrix` of compared spaces, or None without labels."""
     if spaces.labels is None:
         return None
-    train = sample_rows(comparison.train, TRAIN_ROWS, 0)
-    return probe_matrix(spaces.latents, comparison.maps, spaces.labels, train, comparison.test)
+    split = comparison.split
+    train = sample_rows(split.train, TRAIN_ROWS, 0)
+    maps = {index: pair.linear_map for index, pair in comparison.pairs.items()}
+    return probe_matrix(spaces.latents, maps, spaces.labels, train, split.test)
 
 
 def score_probes(

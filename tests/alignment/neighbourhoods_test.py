@@ -41,7 +41,7 @@ def test_neighbour_lists_match(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_rows_with_ties_are_seen_as_such(case):
-    """Neighbours drawn at random among ties agree with themselves only where there are none."""
+    """Neighbours drawn at random among ties differ from another draw."""
     _, x, _ = standardized(case)
     found = alignment.compare(x, x, (10,))
     assert found.overlap[10] == 1

@@ -15,11 +15,7 @@ def test_folds_keep_groups_whole_and_are_balanced():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_leave_one_out_and_reduced_rank_match(case):
+def test_reduced_rank_matches(case):
     x, y = GOLDEN[f"{case}/in/X_tr"], GOLDEN[f"{case}/in/Y_tr"]
     linear_map = fit(x, y, method="reduced_rank", rank=5, ridge=1.0)
     np.testing.assert_allclose(linear_map.w, GOLDEN[f"{case}/rrr5/W"], rtol=1e-6, atol=1e-9)
-    x, y = linear_map.standardize_x(x), linear_map.standardize_y(y)
-    loo, gcv = solve.leave_one_out(x, y, GOLDEN[f"{case}/loo/lams"])
-    np.testing.assert_allclose(loo, GOLDEN[f"{case}/loo/mse"], rtol=1e-6)
-    np.testing.assert_allclose(gcv, GOLDEN[f"{case}/loo/gcv"], rtol=1e-6)

@@ -1,6 +1,6 @@
-"""What the paper proves: equation 12, Lemma D.4 and Proposition D.5, on models that run.
+"""Equation 12, Lemma D.4 and Proposition D.5 of the paper, on networks with random weights.
 
-Encoders and predictors are this project's networks with random weights, in float64.
+Encoders and predictors are this project's networks in float64.
 """
 
 import jax
@@ -23,7 +23,7 @@ def network(seed, inputs=D):
 
 
 def loss(encoder, predictor, context, target):
-    """The JEPA loss: mean squared error of the predicted target latent, summed over features."""
+    """JEPA loss: mean squared error of the predicted target latent, summed over features."""
     error = predictor(encoder(context)) - jax.lax.stop_gradient(encoder(target))
     return float(jnp.mean(jnp.sum(error**2, axis=1)))
 

@@ -119,7 +119,8 @@ def overlap(dx_BN: jax.Array, dy_BN: jax.Array, ks: tuple[int, ...]) -> tuple[ja
       Two arrays [B, len(ks)]: with ties to the lowest index, and in expectation if ties at the
       k-th distance are broken at random.
     """
-    lists = [nearest(d_BN, max(ks) + 1) for d_BN in (dx_BN, dy_BN)]
+    spaces = dx_BN, dy_BN
+    lists = [nearest(d_BN, max(ks) + 1) for d_BN in spaces]
     same_BKK = lists[0][1][:, :, None] == lists[1][1][:, None, :]
     by_index = jnp.stack([jnp.sum(same_BKK[:, :k, :k], axis=(1, 2)) / k for k in ks], axis=1)
     by_index = by_index.astype(dx_BN.dtype)
@@ -128,9 +129,7 @@ def overlap(dx_BN: jax.Array, dy_BN: jax.Array, ks: tuple[int, ...]) -> tuple[ja
     def at_random() -> jax.Array:
         shares = []
         for k in ks:
-            x_BN, y_BN = (
-                _probability(d, v[:, k - 1], k) for d, (v, _) in zip((dx_BN, dy_BN), lists)
-            )
+            x_BN, y_BN = (_probability(d, v[:, k - 1], k) for d, (v, _) in zip(spaces, lists))
             shares.append(jnp.sum(x_BN * y_BN, axis=1) / k)
         return jnp.stack(shares, axis=1)
 

@@ -1,1 +1,1 @@
-"""The command-line alignment tool's parts: input files, a study of a map, and output files."""
+"""Parts of the command-line alignment tool: input files, the study of a map, output files."""

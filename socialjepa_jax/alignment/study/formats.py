@@ -28,16 +28,11 @@ MAX_RATIO = 1000  # uncompressed / compressed size of an .npz member; more is a 
 MAX_UNPACKED = 1 << 36  # bytes of an .npz member
 
 _SAFETENSORS_DTYPES = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
     "BF16": np.dtype(ml_dtypes.bfloat16),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "I16": np.dtype("<i2"),
-    "I8": np.dtype("i1"),
-    "U8": np.dtype("u1"),
     "BOOL": np.dtype("?"),
+    "U8": np.dtype("u1"),
+    **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+    **{f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
 }
 
 

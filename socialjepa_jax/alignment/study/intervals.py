@@ -20,9 +20,8 @@ from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import BACKS, common_space
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.study.scores import K
-from socialjepa_jax.alignment.study.settings import Settings, Split
+from socialjepa_jax.alignment.study.settings import Pair, Settings, Split
 
-Pair = tuple[np.ndarray, np.ndarray]  # x and y, row by row
 Bounds = dict[str, resampling.Interval]  # metric -> interval
 
 
@@ -41,9 +40,8 @@ class GroupBootstrap:
     @staticmethod
     def of(groups: np.ndarray, split: Split, settings: Settings) -> GroupBootstrap:
         """Draws `settings.resamples` times from the groups of the resampled rows."""
-        weights = resampling.group_weights(
-            groups[split.resampled], settings.resamples, settings.seed
-        )
+        drawn = groups[split.resampled]
+        weights = resampling.group_weights(drawn, settings.resamples, settings.seed)
         counts = [len(np.unique(groups[rows])) for rows in (split.resampled, split.test)]
         return GroupBootstrap(weights, float(np.sqrt(counts[0] / counts[1])))
 
@@ -55,12 +53,6 @@ class GroupBootstrap:
     def intervals(self, samples: Mapping[str, Float64], values: Mapping[str, float]) -> Bounds:
         """Returns the intervals of all metrics that have both samples and a value."""
         return {key: self.interval(samples[key], values[key]) for key in samples if key in values}
-
-
-def squared_errors(linear_map: LinearMap, test: Pair) -> Float64:
-    """Squared error of W x of every row, standardised and summed over features: [M]."""
-    x, y = linear_map.standardize(*test)
-    return np.sum((y - x @ linear_map.w.T) ** 2, axis=1)
 
 
 def map_intervals(
@@ -82,7 +74,7 @@ def map_intervals(
     """
     x, y = linear_map.standardize(*sample)
     spaces = {back: common_space(linear_map, x, y, back) for back in BACKS}
-    squared_N = squared_errors(linear_map, sample)
+    squared_N = linear_map.squared_errors(*sample)
     fit_samples = resampling.resample_regression(squared_N, y, bootstrap.weights)
     samples = resampling.resample_geometry(spaces, bootstrap.weights, min(K, len(x) - 1))
     fit_bounds = bootstrap.intervals(fit_samples, metrics["forward"])

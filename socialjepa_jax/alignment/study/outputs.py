@@ -14,7 +14,7 @@ from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.study import export
 from socialjepa_jax.alignment.study.inputs import Spaces
-from socialjepa_jax.alignment.study.intervals import Bounds, squared_errors
+from socialjepa_jax.alignment.study.intervals import Bounds
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import Comparison
 from socialjepa_jax.alignment.study.study import Study
@@ -47,8 +47,8 @@ def write_spaces(
       settings: of the comparison.
       probes: accuracies [K, K], or None without labels.
     """
-    for (i, j), linear_map in comparison.maps.items():
-        linear_map.save(folder / f"map_{i + 1}_{j + 1}.npz")
+    for (i, j), pair in comparison.pairs.items():
+        pair.linear_map.save(folder / f"map_{i + 1}_{j + 1}.npz")
     for i, linear_map in enumerate(comparison.hub.maps):
         linear_map.save(folder / f"hub_{i + 1}.npz")
     document = _spaces_json(comparison, spaces.names, settings, probes)
@@ -123,15 +123,15 @@ def _spaces_json(
             "y": names[j],
             "row": RowName.GIVEN,
             "split": "state",
-            "method": comparison.maps[i, j].method,
+            "method": pair.linear_map.method,
             "back": "forward",
             "seed": settings.seed,
-            "metrics": metrics,
-            "intervals": {"r2": [comparison.low[i, j], comparison.high[i, j]]},
-            "null_r2_max": comparison.null[i, j],
-            "hub_r2": comparison.hub_r2[i, j],
+            "metrics": pair.metrics,
+            "intervals": _bounds({"r2": pair.interval}),
+            "null_r2_max": pair.null,
+            "hub_r2": pair.hub_r2,
         }
-        for (i, j), metrics in comparison.metrics.items()
+        for (i, j), pair in comparison.pairs.items()
     ]
     return {
         "schema": 1,
@@ -157,13 +157,13 @@ def _write_pair_items(path: Path, study: Study, spaces: Spaces) -> None:
 
 def _write_spaces_items(path: Path, comparison: Comparison, spaces: Spaces) -> None:
     """Writes one line per measured row, with its error under every map."""
-    rows, names = comparison.test, spaces.names
+    rows, names = comparison.split.test, spaces.names
     errors = {
-        f"squared_error: {names[i]} -> {names[j]}": squared_errors(
-            linear_map, (spaces.latents[i][rows], spaces.latents[j][rows])
+        f"squared_error: {names[i]} -> {names[j]}": pair.linear_map.squared_errors(
+            spaces.latents[i][rows], spaces.latents[j][rows]
         )
-        / len(linear_map.y_mean)
-        for (i, j), linear_map in comparison.maps.items()
+        / len(pair.linear_map.y_mean)
+        for (i, j), pair in comparison.pairs.items()
     }
     lines = (
         [spaces.items[row], row, *(f"{error[k]:.6g}" for error in errors.values())]

@@ -16,9 +16,9 @@ from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_latents
 from socialjepa_jax.alignment.neighbourhoods import unit_rows
-from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap, Pair
+from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap
 from socialjepa_jax.alignment.study.scores import K, space_scores
-from socialjepa_jax.alignment.study.settings import Settings, sample_rows
+from socialjepa_jax.alignment.study.settings import Pair, Settings, sample_rows
 from socialjepa_jax.alignment.study.stitch import fit_stitch
 
 _STITCH_ROWS = 5_000

@@ -11,7 +11,8 @@ from socialjepa_jax.alignment import resampling
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.neighbourhoods import match_ranks, retrieval_scores
-from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap, Pair
+from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap
+from socialjepa_jax.alignment.study.settings import Pair
 
 
 @dataclass(frozen=True, eq=False)

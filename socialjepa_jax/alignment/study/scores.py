@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import neighbourhoods, similarity
-from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.metrics import BACKS, common_space, r2
+from socialjepa_jax.alignment.metrics import BACKS, common_space, geometry_metrics, r2
 from socialjepa_jax.alignment.moments import Float64, as_pairs
 
 K = 10  # neighbours
@@ -47,13 +46,9 @@ def map_scores(
 
 def space_scores(a: Float64, b: Float64) -> dict[str, float]:
     """Scores two sets of latents in one space: `dsc`, `nos@10`, `cka` and `cka_debiased`."""
-    geometry = compare.compare(a, b, (K,), exact=False)
-    cka, cka_debiased = similarity.cka_pair(a, b)
+    metrics = geometry_metrics(a, b, (K,), exact=False)
     return {
-        "dsc": geometry.dsc,
-        **{f"nos@{k}": 1 - share for k, share in geometry.overlap.items()},
-        "cka": cka,
-        "cka_debiased": cka_debiased,
+        key: metrics[key] for key in ("dsc", f"nos@{K}", "cka", "cka_debiased") if key in metrics
     }
 
 

@@ -6,6 +6,7 @@ times, use at most `RESAMPLED_ROWS` of them and `TRAIN_ROWS` training pairs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from socialjepa_jax.alignment.fitting import METHODS, fit
 from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.permutation import Null, permutation_null
 from socialjepa_jax.errors import InputError, check_non_negative, check_one_of, check_positive
 
 MIN_PAIRS = 20
@@ -20,6 +23,10 @@ MIN_TEST = 4
 TRAIN_ROWS = 20_000
 TEST_ROWS = 20_000
 RESAMPLED_ROWS = 1_000
+
+
+Pair = tuple[np.ndarray, np.ndarray]  # x and y, row by row
+Labels = Sequence[Pair | None]  # groups and strata, each of two sets of rows
 
 
 @dataclass(frozen=True)
@@ -53,20 +60,44 @@ class Settings:
     def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
         """Fits the map that the settings describe."""
         ridge = 1e-3 if self.method == "procrustes" else self.ridge  # which has no ridge to choose
-        return fit(x, y, ridge=ridge, groups=groups, **self._fixed())
+        return fit(x, y, groups=groups, **self._options(ridge))
 
     def refit(self, linear_map: LinearMap) -> dict[str, Any]:
         """Returns options of `fit` that repeat a fit with the ridge chosen for `linear_map`."""
-        return {**self._fixed(), "ridge": linear_map.ridge}
+        return self._options(linear_map.ridge)
 
-    def _fixed(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "standardize": self.standardize,
-            "rank": self.rank,
-            "trim": self.trim,
-            "scale": self.scale,
-        }
+    def _options(self, ridge: float | str) -> dict[str, Any]:
+        names = ("method", "standardize", "rank", "trim", "scale")
+        return {"ridge": ridge, **{name: getattr(self, name) for name in names}}
+
+    def null(
+        self,
+        linear_map: LinearMap,
+        score: Callable[[LinearMap, Float64, Float64], Mapping[str, float]],
+        train: Pair,
+        test: Pair,
+        labels: Labels,
+        map_free: Callable[[np.ndarray], Mapping[str, float]] | None = None,
+    ) -> Null:
+        """Repeats the fit of a map on shuffled pairs.
+
+        Args:
+          linear_map: map of the true pairs.
+          score: (map, x_test, y_test) -> metrics.
+          train, test, map_free: as for `permutation_null`.
+          labels: groups and strata of (train, test).
+        """
+        options = self.refit(linear_map)
+        return permutation_null(
+            lambda x, y, *held_out: score(fit(x, y, **options), *held_out),
+            train,
+            test,
+            groups=labels[0],
+            strata=labels[1],
+            map_free=map_free,
+            num=self.permutations,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,51 +9,61 @@ from dataclasses import dataclass
 import numpy as np
 
 from socialjepa_jax.alignment import resampling
-from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.hub import Hub, fit_hub
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import evaluate, prediction_r2, r2
 from socialjepa_jax.alignment.moments import Float64
-from socialjepa_jax.alignment.permutation import permutation_null
 from socialjepa_jax.alignment.similarity import cka_matrix
-from socialjepa_jax.alignment.study.intervals import GroupBootstrap, Pair, squared_errors
-from socialjepa_jax.alignment.study.settings import (
-    TEST_ROWS,
-    Settings,
-    check_pairs,
-    check_test,
-    hold_out,
-    sample_rows,
-)
+from socialjepa_jax.alignment.study.intervals import GroupBootstrap
+from socialjepa_jax.alignment.study.settings import Pair, Settings, Split, check_pairs, check_test
+
+
+@dataclass(frozen=True, eq=False)
+class PairResult:
+    """Result of the map from one space to another.
+
+    Attributes:
+      linear_map: fitted on the training rows.
+      metrics: of `evaluate` in the space of y.
+      interval: 95 % interval of R2 over groups.
+      null: largest R2 of the same fit on shuffled pairs.
+      hub_r2: R2 through the hub, by rotations only.
+    """
+
+    linear_map: LinearMap
+    metrics: dict[str, float]
+    interval: resampling.Interval
+    null: float
+    hub_r2: float
+
+    @property
+    def r2(self) -> float:
+        """R2 of the direct map."""
+        return self.metrics["r2"]
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Results for K spaces; matrices are [K, K], from the row's space to the column's.
+    """Results for K spaces.
 
     Attributes:
-      train, test: row numbers of the fitted and of the measured rows, int64.
-      metrics: (i, j) -> metrics of `evaluate` in the space of j.
-      r2: of the direct maps.
-      low, high: 95 % intervals of `r2` over groups.
-      null: largest R2 of the same fit on shuffled pairs; NaN on the diagonal.
+      split: row numbers of the fitted (`train`) and of the measured rows (`test`).
+      pairs: (i, j) -> result of the map from space i to space j.
       hub: fitted on the training rows.
-      hub_r2: R2 through the hub, by rotations only.
-      cka: debiased CKA, without a map.
-      maps: (i, j) -> fitted map.
+      cka: debiased CKA [K, K], without a map.
     """
 
-    train: np.ndarray
-    test: np.ndarray
-    metrics: dict[tuple[int, int], dict[str, float]]
-    r2: Float64
-    low: Float64
-    high: Float64
-    null: Float64
+    split: Split
+    pairs: dict[tuple[int, int], PairResult]
     hub: Hub
-    hub_r2: Float64
     cka: Float64
-    maps: dict[tuple[int, int], LinearMap]
+
+    def matrix(self, attribute: str) -> Float64:
+        """Returns an attribute of all pairs as a matrix [K, K] with a diagonal of ones."""
+        values = np.eye(len(self.cka))
+        for index, pair in self.pairs.items():
+            values[index] = getattr(pair, attribute)
+        return values
 
 
 def compare_spaces(
@@ -74,69 +84,36 @@ def compare_spaces(
     """
     check_pairs(len(spaces[0]))
     group_N = np.arange(len(spaces[0])) if groups is None else groups
-    held_N = hold_out(group_N, settings.test_fraction, settings.seed)
-    rows = sample_rows(np.flatnonzero(held_N), TEST_ROWS, settings.seed)
+    split = Split.draw(group_N, settings)
     for i, z in enumerate(spaces):
-        check_test(f"space {i + 1}", z[rows])
-    train, test = [z[~held_N] for z in spaces], [z[rows] for z in spaces]
-    weights = resampling.group_weights(group_N[rows], settings.resamples, settings.seed)
-    bootstrap = GroupBootstrap(weights)
-    labels = [None if a is None else (a[~held_N], a[rows]) for a in (groups, strata)]
+        check_test(f"space {i + 1}", z[split.test])
+    train, test = ([z[rows] for z in spaces] for rows in (split.train, split.test))
+    bootstrap = GroupBootstrap(
+        resampling.group_weights(group_N[split.test], settings.resamples, settings.seed)
+    )
+    labels = [None if a is None else (a[split.train], a[split.test]) for a in (groups, strata)]
     hub = fit_hub(train, scale=True)
-    k = len(spaces)
-    r2s, low, high, null, hub_r2 = (np.eye(k) for _ in range(5))
-    metrics, maps = {}, {}
-    for i, j in itertools.permutations(range(k), 2):
+    pairs = {}
+    for i, j in itertools.permutations(range(len(spaces)), 2):
         train_pair, test_pair = (train[i], train[j]), (test[i], test[j])
-        maps[i, j] = settings.fit(*train_pair, group_N[~held_N])
-        metrics[i, j] = evaluate(maps[i, j], *test_pair, back="forward")
-        r2s[i, j] = metrics[i, j]["r2"]
-        low[i, j], high[i, j] = _interval(maps[i, j], test_pair, bootstrap)
-        null[i, j] = _largest_null(maps[i, j], train_pair, test_pair, labels, settings)
-        hub_r2[i, j] = prediction_r2(hub.translate(test[i], i, j), test[j], maps[i, j].y_scale)
-    np.fill_diagonal(null, np.nan)
-    return Comparison(
-        train=np.flatnonzero(~held_N),
-        test=rows,
-        metrics=metrics,
-        r2=r2s,
-        low=low,
-        high=high,
-        null=null,
-        hub=hub,
-        hub_r2=hub_r2,
-        cka=cka_matrix(test, test),
-        maps=maps,
-    )
+        linear_map = settings.fit(*train_pair, group_N[split.train])
+        null = settings.null(linear_map, _r2_score, train_pair, test_pair, labels)
+        through_hub = hub.translate(test[i], i, j)
+        pairs[i, j] = PairResult(
+            linear_map,
+            evaluate(linear_map, *test_pair, back="forward"),
+            _interval(linear_map, test_pair, bootstrap),
+            float(null.samples["r2"].max()),
+            prediction_r2(through_hub, test[j], linear_map.y_scale),
+        )
+    return Comparison(split, pairs, hub, cka_matrix(test, test))
 
 
-def _interval(linear_map: LinearMap, test: Pair, bootstrap: GroupBootstrap) -> tuple[float, float]:
-    squared_N, target = squared_errors(linear_map, test), linear_map.standardize_y(test[1])
+def _r2_score(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, float]:
+    return {"r2": r2(linear_map, x, y)}
+
+
+def _interval(linear_map: LinearMap, test: Pair, bootstrap: GroupBootstrap) -> resampling.Interval:
+    squared_N, target = linear_map.squared_errors(*test), linear_map.standardize_y(test[1])
     samples = resampling.resample_regression(squared_N, target, bootstrap.weights)
-    interval = bootstrap.interval(samples["r2"], r2(linear_map, *test))
-    return interval.low, interval.high
-
-
-def _largest_null(
-    linear_map: LinearMap,
-    train: Pair,
-    test: Pair,
-    labels: Sequence[Pair | None],
-    settings: Settings,
-) -> float:
-    """Returns the largest R2 of fits on shuffled pairs; `labels` are groups and strata."""
-    options = settings.refit(linear_map)
-
-    def score(x: Float64, y: Float64, x_test: Float64, y_test: Float64) -> dict[str, float]:
-        return {"r2": r2(fit(x, y, **options), x_test, y_test)}
-
-    null = permutation_null(
-        score,
-        train,
-        test,
-        groups=labels[0],
-        strata=labels[1],
-        num=settings.permutations,
-        seed=settings.seed,
-    )
-    return float(null.samples["r2"].max())
+    return bootstrap.interval(samples["r2"], r2(linear_map, *test))

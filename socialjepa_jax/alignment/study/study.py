@@ -6,26 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from socialjepa_jax.alignment import similarity
 from socialjepa_jax.alignment.distances import compare
-from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import BACKS, evaluate, noise_ceiling
 from socialjepa_jax.alignment.moments import Float64, checked_pairs
-from socialjepa_jax.alignment.permutation import Null, permutation_null
-from socialjepa_jax.alignment.study import curves, files, retrieval
-from socialjepa_jax.alignment.study.intervals import (
-    Bounds,
-    GroupBootstrap,
-    Pair,
-    map_intervals,
-    squared_errors,
-)
+from socialjepa_jax.alignment.permutation import Null
+from socialjepa_jax.alignment.similarity import effective_rank
+from socialjepa_jax.alignment.study import curves, files
+from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap, map_intervals
 from socialjepa_jax.alignment.study.novelty import Novelty, fit_novelty
 from socialjepa_jax.alignment.study.references import Reference, compare_maps, relative_scores
+from socialjepa_jax.alignment.study.retrieval import Search, run_searches, search_scores
 from socialjepa_jax.alignment.study.scores import MapFreeScores, map_scores
 from socialjepa_jax.alignment.study.settings import (
     TRAIN_ROWS,
+    Pair,
     Settings,
     Split,
     check_pairs,
@@ -73,7 +68,7 @@ class Study:
     null: Null
     references: dict[str, Reference]
     relative: tuple[int, dict[str, float], Bounds]
-    searches: dict[str, retrieval.Search]
+    searches: dict[str, Search]
     budget: list[curves.Row]
     noise: list[curves.Row]
     joint: np.ndarray
@@ -118,115 +113,65 @@ def run_study(
     Raises:
       InputError: if there are too few pairs, or the test part is constant.
     """
-    data = _prepare(x, y, settings, groups, strata)
-    linear_map, test, sample, bootstrap = data.linear_map, data.test, data.sample, data.bootstrap
+    group_N = np.arange(len(x)) if groups is None else groups
+    split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings)
+    bootstrap = GroupBootstrap.of(group_N, split, settings)
+    part = split.train_sample, split.resampled
+    labels = [None if a is None else (a[part[0]], a[part[1]]) for a in (groups, strata)]
     metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
     intervals, differences = map_intervals(linear_map, sample, metrics, bootstrap)
     map_free = MapFreeScores(*linear_map.standardize(*sample))
     joint, dsc_bound = _joint(linear_map, test)
-    novelty = fit_novelty(data.train[0])
+    novelty = fit_novelty(train[0])
     curve = {"seed": settings.seed, "back": "forward", **settings.refit(linear_map)}
-    resampled = np.isin(data.split.test, data.split.resampled)
+    resampled_M = np.isin(split.test, split.resampled)
     return Study(
         settings=settings,
-        split=data.split,
+        split=split,
         linear_map=linear_map,
         metrics=metrics,
         intervals=intervals,
         differences=differences,
-        null=_null(data, map_free, settings),
-        references=compare_maps(
-            linear_map, data.train, sample, data.train_groups, bootstrap, settings
-        ),
-        relative=relative_scores(data.train, sample, bootstrap, settings.seed),
-        searches=retrieval.run_searches(linear_map, test, resampled, bootstrap),
-        budget=curves.pair_budget(data.train, sample, **curve),
-        noise=curves.pair_noise(data.train, sample, **curve),
+        null=settings.null(linear_map, _null_scores, train, sample, labels, map_free),
+        references=compare_maps(linear_map, train, sample, group_N[part[0]], bootstrap, settings),
+        relative=relative_scores(train, sample, bootstrap, settings.seed),
+        searches=run_searches(linear_map, test, resampled_M, bootstrap),
+        budget=curves.pair_budget(train, sample, **curve),
+        noise=curves.pair_noise(train, sample, **curve),
         joint=joint,
         dsc_bound=dsc_bound,
-        row_errors=squared_errors(linear_map, test) / len(linear_map.y_mean),
+        row_errors=linear_map.squared_errors(*test) / len(linear_map.y_mean),
         novelty=novelty,
         novelty_scores=novelty.score(test[0]),
-        group_r2={} if groups is None else _group_r2(linear_map, test, groups[data.split.test]),
+        group_r2={} if groups is None else _group_r2(linear_map, test, groups[split.test]),
         ceiling=_ceiling(linear_map, y, groups, settings.seed),
         similarity=map_free(),
-        ranks={name: similarity.effective_rank(z) for name, z in zip("xy", sample)},
+        ranks={name: effective_rank(z) for name, z in zip("xy", sample)},
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """The split arrays of a study, the fitted map and the bootstrap.
+def _fit_split(
+    x: np.ndarray, y: np.ndarray, groups: np.ndarray, settings: Settings
+) -> tuple[Split, Pair, Pair, Pair, LinearMap]:
+    """Splits the rows and fits the map.
 
-    Attributes:
-      split: row numbers.
-      train, test, sample: (x, y) of `split.train_sample`, `split.test` and `split.resampled`.
-      train_groups: groups of `train`.
-      groups, strata: labels of (`train`, `sample`), or None.
-      linear_map: fitted on all training rows.
-      bootstrap: draws of `sample`.
+    Returns:
+      The split; the pairs of `train_sample`, `test` and `resampled`; and the map of all training
+      rows.
     """
-
-    split: Split
-    train: Pair
-    test: Pair
-    sample: Pair
-    train_groups: np.ndarray
-    groups: Pair | None
-    strata: Pair | None
-    linear_map: LinearMap
-    bootstrap: GroupBootstrap
-
-
-def _prepare(
-    x: np.ndarray,
-    y: np.ndarray,
-    settings: Settings,
-    groups: np.ndarray | None,
-    strata: np.ndarray | None,
-) -> _Data:
     x, y = checked_pairs(x, y, "x", "y")
     check_pairs(len(x))
-    group_N = np.arange(len(x)) if groups is None else groups
-    split = Split.draw(group_N, settings)
-    few, sample = split.train_sample, split.resampled
-    test = x[split.test], y[split.test]
+    split = Split.draw(groups, settings)
+    parts = (split.train_sample, split.test, split.resampled)
+    train, test, sample = ((x[rows], y[rows]) for rows in parts)
     for name, z in zip("xy", test):
         check_test(name, z)
     all_x, all_y = (files.take_rows(z, split.train) for z in (x, y))
-    return _Data(
-        split,
-        train=(x[few], y[few]),
-        test=test,
-        sample=(x[sample], y[sample]),
-        train_groups=group_N[few],
-        groups=None if groups is None else (groups[few], groups[sample]),
-        strata=None if strata is None else (strata[few], strata[sample]),
-        linear_map=settings.fit(all_x, all_y, group_N[split.train]),
-        bootstrap=GroupBootstrap.of(group_N, split, settings),
-    )
+    return split, train, test, sample, settings.fit(all_x, all_y, groups[split.train])
 
 
-def _null(data: _Data, map_free: MapFreeScores, settings: Settings) -> Null:
-    options = settings.refit(data.linear_map)
-
-    def score(x: Float64, y: Float64, x_test: Float64, y_test: Float64) -> dict[str, float]:
-        linear_map = fit(x, y, **options)
-        return {
-            **map_scores(linear_map, x_test, y_test),
-            **retrieval.search_scores(linear_map, x_test, y_test),
-        }
-
-    return permutation_null(
-        score,
-        data.train,
-        data.sample,
-        groups=data.groups,
-        strata=data.strata,
-        map_free=map_free,
-        num=settings.permutations,
-        seed=settings.seed,
-    )
+def _null_scores(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, float]:
+    return {**map_scores(linear_map, x, y), **search_scores(linear_map, x, y)}
 
 
 def _joint(linear_map: LinearMap, test: Pair) -> tuple[np.ndarray, float]:
@@ -243,7 +188,7 @@ def _group_r2(linear_map: LinearMap, test: Pair, groups: np.ndarray) -> dict[str
     """Computes the R2 of every group, about the mean of all measured rows."""
     y = linear_map.standardize_y(test[1])
     spread = np.sum((y - y.mean(axis=0)) ** 2, axis=1)
-    errors = squared_errors(linear_map, test)
+    errors = linear_map.squared_errors(*test)
     values, group_M, counts = np.unique(groups, return_inverse=True, return_counts=True)
     error_G, spread_G = (np.bincount(group_M, v, len(values)) for v in (errors, spread))
     ratio_G = 1 - error_G / np.where(spread_G > 0, spread_G, np.nan)
@@ -252,11 +197,9 @@ def _group_r2(linear_map: LinearMap, test: Pair, groups: np.ndarray) -> dict[str
 
 def _ceiling(linear_map: LinearMap, y: np.ndarray, groups: np.ndarray | None, seed: int) -> float:
     """Computes the noise ceiling with groups as states; NaN if they have no repeats."""
-    if groups is None or len(np.unique(groups)) in (1, len(y)):
-        return float("nan")
-    if len(y) > TRAIN_ROWS:
+    if groups is not None and len(y) > TRAIN_ROWS:
         rows = hold_out(groups, TRAIN_ROWS / len(y), seed)  # a sample of whole groups
         y, groups = y[rows], groups[rows]
-    if len(np.unique(groups)) in (1, len(y)):
+    if groups is None or len(np.unique(groups)) in (1, len(y)):
         return float("nan")
     return noise_ceiling(linear_map.standardize_y(y), groups)

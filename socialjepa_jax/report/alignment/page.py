@@ -1,4 +1,4 @@
-"""The page of a study: quality and possible uses of the map between two files of embeddings."""
+"""Page of a study: quality and possible uses of the map between two files of embeddings."""
 
 # ruff: noqa: RUF001 (a true minus is meant)
 
@@ -16,7 +16,6 @@ from socialjepa_jax.collaboration.scoring import Scores
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.alignment import planes, sections, uses
-from socialjepa_jax.report.alignment.items import items_section
 from socialjepa_jax.report.alignment.quality import quality_section
 from socialjepa_jax.report.alignment.verdict import rounded, verdict
 
@@ -59,7 +58,7 @@ def write_pair_page(
         "map": ("The map", html.figure_grid(*map_figures)),
         "pairs": ("How many pairs, how clean", sections.curves_section(study, album)),
         "layers": ("Layer by layer", sections.layers_section(study, spaces, names, album)),
-        "items": ("Where it fails", items_section(study, spaces.items, album)),
+        "items": ("Where it fails", sections.items_section(study, spaces.items, album)),
         "apply": ("Apply it", _apply()),
         "words": ("Words", html.definitions(WORDS)),
     }

@@ -6,9 +6,10 @@ Shape suffixes: N pairs, D and E features.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
@@ -19,15 +20,24 @@ _DRAWN_PAIRS = 250
 _EMBEDDED_PAIRS = 500  # by UMAP
 _NEIGHBORS = 15  # of UMAP
 
-Colors = tuple[np.ndarray, list[str]]  # group of every row [N], and names of the groups
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Standardised held-out pairs to draw.
 
-def _colors_of(labels: np.ndarray | None, count: int) -> Colors:
-    """Returns the labels as groups for colours; one group without labels."""
-    if labels is None:
-        return np.zeros(count, np.int64), [""] * (figures.MAX_GROUPS + 1)  # without a legend
-    values, groups = np.unique(labels, return_inverse=True)
-    return groups, [str(value) for value in values]
+    Attributes:
+      x, y: [N, D] and [N, E].
+      mapped: W x, [N, E].
+      groups, group_names: group of every pair for colours, and the names of the groups.
+      names: of the spaces.
+    """
+
+    x: Float64
+    y: Float64
+    mapped: Float64
+    groups: np.ndarray
+    group_names: list[str]
+    names: tuple[str, str]
 
 
 def planes(
@@ -54,37 +64,36 @@ def planes(
     """
     order = np.random.default_rng(seed).permutation(len(x))[:_EMBEDDED_PAIRS]
     zx, zy = linear_map.standardize(x[order], y[order])
-    mapped = zx @ linear_map.w.T
-    colors = _colors_of(None if labels is None else labels[order], len(order))
-    shown = html.join(
-        html.paragraph(
-            f"{min(len(order), _DRAWN_PAIRS)} held-out pairs, drawn at random. Filled dots are "
-            f"items of {names[0]}, hollow squares the same items in {names[1]}; a line joins the "
-            "two. Short lines mean that the map sends items where they belong."
+    groups, group_names = np.zeros(len(order), np.int64), [""] * (figures.MAX_GROUPS + 1)
+    if labels is not None:  # without labels there are too many groups for a legend
+        values, groups = np.unique(labels[order], return_inverse=True)
+        group_names = [str(value) for value in values]
+    pairs = _Pairs(zx, zy, zx @ linear_map.w.T, groups, group_names, names)
+    explanation = html.paragraph(
+        f"{min(len(order), _DRAWN_PAIRS)} held-out pairs, drawn at random. Filled dots are "
+        f"items of {names[0]}, hollow squares the same items in {names[1]}; a line joins the "
+        "two. Short lines mean that the map sends items where they belong."
+    )
+    drawn = [explanation, _pca_figures(pairs, album)]
+    return html.join(*drawn, _umap_figures(pairs, album, seed)) if umap else html.join(*drawn)
+
+
+def _pca_figures(pairs: _Pairs, album: Album) -> html.Html:
+    own_x, own_y = _leading_axes(pairs.x), _leading_axes(pairs.y)
+    return _figures(
+        pairs,
+        album,
+        "pca",
+        "Principal components",
+        "principal component",
+        ((pairs.x @ own_x, pairs.y @ own_y), (pairs.mapped @ own_y, pairs.y @ own_y)),
+        ("Before: each on its own axes", "After: on y's axes"),
+        (
+            "The two leading principal components of each space, laid over one another.",
+            f"Mapped items of {pairs.names[0]} on the two leading principal components of "
+            f"{pairs.names[1]}. Regression draws what it cannot predict towards the centre.",
         ),
-        html.figure_grid(*_pca_figures(zx, zy, mapped, colors, names, album)),
     )
-    if not umap:
-        return shown
-    return html.join(shown, _umap_figures(zx, zy, mapped, colors, names, album, seed))
-
-
-def _pca_figures(
-    zx: Float64, zy: Float64, mapped: Float64, colors: Colors, names: tuple[str, str], album: Album
-) -> list[html.Html]:
-    own_x, own_y = _leading_axes(zx), _leading_axes(zy)
-    before = _figure((zx @ own_x, zy @ own_y), colors, names, "Before: each on its own axes")
-    mapped_names = (f"W · {names[0]}", names[1])
-    after = _figure((mapped @ own_y, zy @ own_y), colors, mapped_names, "After: on y's axes")
-    captions = (
-        "The two leading principal components of each space by itself, laid over one another.",
-        f"Mapped items of {names[0]} on the two leading principal components of {names[1]}. "
-        "Regression draws what it cannot predict towards the centre.",
-    )
-    return [
-        album.add(f"pca_{name}", figure, alt=f"Principal components {name} the map", caption=text)
-        for name, figure, text in zip(("before", "after"), (before, after), captions)
-    ]
 
 
 def _leading_axes(z: Float64) -> Float64:
@@ -93,56 +102,31 @@ def _leading_axes(z: Float64) -> Float64:
     return np.pad(axes, ((0, 0), (0, 2 - axes.shape[1])))
 
 
-def _figure(
-    points: tuple[Float64, Float64],
-    colors: Colors,
-    names: tuple[str, str],
-    title: str,
-    axis_label: str = "principal component",
-) -> Figure:
-    first, second = (p[:_DRAWN_PAIRS] for p in points)
-    return figures.matched_pairs(
-        first,
-        second,
-        colors[0][:_DRAWN_PAIRS],
-        colors[1],
-        names=names,
-        title=title,
-        axis_label=axis_label,
-        limits=figures.square_limits(first, second),
-    )
-
-
-def _umap_figures(
-    zx: Float64,
-    zy: Float64,
-    mapped: Float64,
-    colors: Colors,
-    names: tuple[str, str],
-    album: Album,
-    seed: int,
-) -> html.Html:
-    if len(zx) <= _NEIGHBORS:
+def _umap_figures(pairs: _Pairs, album: Album, seed: int) -> html.Html:
+    x, y = pairs.x, pairs.y
+    if len(x) <= _NEIGHBORS:
         return html.missing(f"UMAP needs more than {_NEIGHBORS} held-out pairs.")
-    width = max(zx.shape[1], zy.shape[1])
-    wide_x, wide_y = (np.pad(z, ((0, 0), (0, width - z.shape[1]))) for z in (zx, zy))
+    width = max(x.shape[1], y.shape[1])
+    wide_x, wide_y = (np.pad(z, ((0, 0), (0, width - z.shape[1]))) for z in (x, y))
     try:
-        before, after = _embed(wide_x, wide_y, seed), _embed(mapped, zy, seed)
+        points = _embed(wide_x, wide_y, seed), _embed(pairs.mapped, y, seed)
     except ImportError:
         return html.missing("UMAP figures need umap-learn: pip install umap-learn.")
-    captions = (
-        "UMAP of all items of both spaces together, before the map"
-        + ("." if zx.shape == zy.shape else " (the narrower space filled up with zeros)."),
-        "The same after the map. UMAP keeps neighbours and distorts distances: read who is beside "
-        "whom, not how far.",
+    padded = "" if x.shape == y.shape else " (the narrower space filled up with zeros)"
+    return _figures(
+        pairs,
+        album,
+        "umap",
+        "UMAP of both spaces",
+        "UMAP",
+        points,
+        ("UMAP before the map", "UMAP after the map"),
+        (
+            f"UMAP of all items of both spaces together, before the map{padded}.",
+            "The same after the map. UMAP keeps neighbours and distorts distances: read who is "
+            "beside whom, not how far.",
+        ),
     )
-    drawn = []
-    for name, points, text in zip(("before", "after"), (before, after), captions):
-        labels = names if name == "before" else (f"W · {names[0]}", names[1])
-        figure = _figure(points, colors, labels, f"UMAP {name} the map", "UMAP")
-        alt = f"UMAP of both spaces {name} the map"
-        drawn.append(album.add(f"umap_{name}", figure, alt=alt, caption=text))
-    return html.figure_grid(*drawn)
 
 
 def _embed(a: Float64, b: Float64, seed: int) -> tuple[Float64, Float64]:
@@ -155,3 +139,33 @@ def _embed(a: Float64, b: Float64, seed: int) -> tuple[Float64, Float64]:
         points = model.fit_transform(np.concatenate([a, b]).astype(np.float32))
     first, second = np.split(np.asarray(points, np.float64), 2)
     return first, second
+
+
+def _figures(
+    pairs: _Pairs,
+    album: Album,
+    name: str,
+    alt: str,
+    axis_label: str,
+    points: Sequence[tuple[Float64, Float64]],
+    titles: Sequence[str],
+    captions: Sequence[str],
+) -> html.Html:
+    """Draws the points [N, 2] of both spaces, before and after the map, in two figures."""
+    drawn = []
+    names = pairs.names, (f"W · {pairs.names[0]}", pairs.names[1])
+    for i, moment in enumerate(("before", "after")):
+        first, second = (p[:_DRAWN_PAIRS] for p in points[i])
+        figure = figures.matched_pairs(
+            first,
+            second,
+            pairs.groups[:_DRAWN_PAIRS],
+            pairs.group_names,
+            names=names[i],
+            title=titles[i],
+            axis_label=axis_label,
+            limits=figures.square_limits(first, second),
+        )
+        text = f"{alt} {moment} the map"
+        drawn.append(album.add(f"{name}_{moment}", figure, alt=text, caption=captions[i]))
+    return html.figure_grid(*drawn)

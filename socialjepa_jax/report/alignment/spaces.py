@@ -1,4 +1,4 @@
-"""The page of compared spaces: direct maps of every pair, and the hub."""
+"""Page of compared spaces: direct maps of every pair, and the hub."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.alignment.figures import matrix_figure
 from socialjepa_jax.report.alignment.page import WORDS
+from socialjepa_jax.report.alignment.quality import interval_cell
 
 
 def write_spaces_page(
@@ -26,11 +27,12 @@ def write_spaces_page(
       probes: of `space_probes`; None without labels.
     """
     album, names = Album(path), list(spaces.names)
+    direct, hub = comparison.matrix("r2"), comparison.matrix("hub_r2")
     drawn = [
         album.add(key, matrix_figure(values, names, names, title=title), alt=title, caption=text)
         for key, values, title, text in (
-            ("r2", comparison.r2, "R², direct maps", "From the row's space to the column's."),
-            ("hub", comparison.hub_r2, "R², through the hub", "The same by rotations alone."),
+            ("r2", direct, "R², direct maps", "From the row's space to the column's."),
+            ("hub", hub, "R², through the hub", "The same by rotations alone."),
             ("cka", comparison.cka, "CKA, debiased", "Without any map. 1: alike, 0: unrelated."),
         )
     ]
@@ -47,31 +49,29 @@ def write_spaces_page(
         "words": ("Words", html.definitions({k: WORDS[k] for k in ("R²", "CKA", "Interval")})),
     }
     widths = ", ".join(f"{n} ({z.shape[1]} features)" for n, z in zip(names, spaces.latents))
-    subtitle = (
-        f"{widths}. {len(spaces.items):,} items in all of them, {len(comparison.test):,} held out."
-    )
+    held_out = len(comparison.split.test)
+    subtitle = f"{widths}. {len(spaces.items):,} items in all of them, {held_out:,} held out."
     page = html.page(f"{len(names)} spaces", subtitle, _verdict(comparison, names), sections)
     path.write_text(page, encoding="utf-8")
 
 
 def _verdict(comparison: Comparison, names: list[str]) -> html.Html:
-    apart = ~np.eye(len(names), dtype=bool)
-    above = (comparison.low > np.maximum(comparison.null, 0.0)) & apart
-    count, total = int(above.sum()), int(apart.sum())
-    best = np.unravel_index(np.argmax(np.where(apart, comparison.r2, -np.inf)), comparison.r2.shape)
-    worst = np.unravel_index(np.argmin(np.where(apart, comparison.r2, np.inf)), comparison.r2.shape)
+    pairs = comparison.pairs
+    related = [pair for pair in pairs.values() if pair.interval.low > max(pair.null, 0.0)]
+    best, worst = (
+        f"{names[i]} → {names[j]}, R² {tables.format_number(pairs[i, j].r2, 2)}"
+        for i, j in (choose(pairs, key=lambda index: pairs[index].r2) for choose in (max, min))
+    )
     sentence = (
-        f"{count} of {total} directions are linearly related beyond chance. Best: "
-        f"{names[best[0]]} → {names[best[1]]}, R² {tables.format_number(comparison.r2[best], 2)}; "
-        f"worst: {names[worst[0]]} → {names[worst[1]]}, R² "
-        f"{tables.format_number(comparison.r2[worst], 2)}."
+        f"{len(related)} of {len(pairs)} directions are linearly related beyond chance. "
+        f"Best: {best}; worst: {worst}."
     )
     lede = html.paragraph(sentence, class_="lede")
-    if not count:
+    if not related:
         return lede
-    loss = float(np.mean((comparison.r2 - comparison.hub_r2)[above]))
+    loss = float(np.mean([pair.r2 - pair.hub_r2 for pair in related]))
     hub = (
-        f"Through one hub, with {len(names)} maps instead of {total}, their R² is "
+        f"Through one hub, with {len(names)} maps instead of {len(pairs)}, their R² is "
         f"{tables.format_number(abs(loss), 2)} {'lower' if loss >= 0 else 'higher'} on average."
     )
     return html.join(lede, html.paragraph(hub))
@@ -86,13 +86,13 @@ def _table(comparison: Comparison, names: list[str]) -> html.Html:
         tables.Column("kappa", "condition number", digits=1),
     )
     rows = []
-    for (i, j), metrics in comparison.metrics.items():
+    for (i, j), pair in comparison.pairs.items():
         cells: dict[str, tables.Cell] = {
-            "r2": tables.Interval(comparison.r2[i, j], comparison.low[i, j], comparison.high[i, j]),
-            "null": float(comparison.null[i, j]),
-            "hub": float(comparison.hub_r2[i, j]),
-            "dsc": metrics["dsc"],
-            "kappa": metrics["kappa_effective"],
+            "r2": interval_cell(pair.r2, pair.interval),
+            "null": pair.null,
+            "hub": pair.hub_r2,
+            "dsc": pair.metrics["dsc"],
+            "kappa": pair.metrics["kappa_effective"],
         }
         rows.append(tables.Row(f"{names[i]} → {names[j]}", cells))
     caption = "On held-out items. Small print: 95 % intervals over groups."

@@ -1,4 +1,4 @@
-"""The verdict of a study in sentences, from its nulls and intervals."""
+"""Verdict of a study in sentences, from its nulls and intervals."""
 
 from __future__ import annotations
 

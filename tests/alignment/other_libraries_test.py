@@ -1,4 +1,4 @@
-"""Shapes and troubles of our own, against NumPy, SciPy and scikit-learn."""
+"""Maps and metrics of difficult data, compared with NumPy, SciPy and scikit-learn."""
 
 import numpy as np
 import pytest
