@@ -114,6 +114,8 @@ def identify(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fits the dynamics of the latent space to transitions by least squares.
 
+    Public API, for latent spaces with unknown dynamics.
+
     Args:
         h_ND: f64[N, D], latents.
         actions_NU: f64[N, U], actions taken there.

@@ -1,6 +1,7 @@
 """Hermite polynomials of Gaussian latents, and the energy of an encoder at each degree.
 
 Theorem 1 of "When Does LeJEPA Learn a World Model?" and its proofs expand an encoder in this basis.
+`gauss_hermite`, `hermite_loss` and `dirichlet_energy` are public API for checks of the theory.
 
 Shape key: N samples, D latent dimension, E encoder outputs, P basis functions, K degrees.
 """

@@ -15,6 +15,7 @@ from flax import nnx
 from socialjepa_jax.errors import check_divides, check_positive
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear, uniform
+from socialjepa_jax.models.resnet import convolve
 from socialjepa_jax.models.transformer import gelu
 
 
@@ -53,13 +54,7 @@ class Conv(nnx.Module):
 
     def __call__(self, x_BHWC: jax.Array) -> jax.Array:
         """Convolves: [B, H, W, inputs] -> [B, H / 2, W / 2, outputs]."""
-        y_BHWC = jax.lax.conv_general_dilated(
-            x_BHWC,
-            self.kernel[...],
-            window_strides=(2, 2),
-            padding=((1, 1), (1, 1)),
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )
+        y_BHWC = convolve(x_BHWC, self.kernel[...], stride=2, pad=1)
         return y_BHWC + self.bias[...][None, None, None]
 
 

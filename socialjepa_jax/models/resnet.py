@@ -66,6 +66,14 @@ class ResNetConfig:
         return self.stem_width * 8 * self.expansion
 
 
+def convolve(x_BHWC: jax.Array, kernel: jax.Array, stride: int, pad: int) -> jax.Array:
+    """Convolves images with a kernel [height, width, inputs, outputs] and zero padding."""
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(
+        x_BHWC, kernel, (stride, stride), ((pad, pad), (pad, pad)), dimension_numbers=layout
+    )
+
+
 class Conv(nnx.Module):
     """Square convolution without bias, padded to preserve the size at stride 1.
 
@@ -82,13 +90,8 @@ class Conv(nnx.Module):
 
     def __call__(self, x_BHWC: jax.Array) -> jax.Array:
         """Convolves: [B, H, W, inputs] -> [B, ceil(H / stride), ceil(W / stride), outputs]."""
-        return jax.lax.conv_general_dilated(
-            x_BHWC.astype(self.dtype),
-            self.kernel[...].astype(self.dtype),
-            window_strides=(self.stride, self.stride),
-            padding=((self.pad, self.pad), (self.pad, self.pad)),
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )
+        kernel = self.kernel[...].astype(self.dtype)
+        return convolve(x_BHWC.astype(self.dtype), kernel, self.stride, self.pad)
 
 
 class Block(nnx.Module):
