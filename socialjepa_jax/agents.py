@@ -137,7 +137,7 @@ class Trainer:
 
     @functools.cached_property
     def encode_all(self) -> Callable[..., dict[str, jax.Array]]:
-        """As `encode`, with every latent the objective names: {'latent': f32[A, B, D], ...}."""
+        """Like `encode`, with every latent the objective names: {'latent': f32[A, B, D], ...}."""
 
         def flat_outputs(*args: Any) -> dict[str, jax.Array]:
             return {name: z for name, z in self._encode_one(*args).items() if z.ndim == 2}

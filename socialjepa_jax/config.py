@@ -71,10 +71,10 @@ REPETITIONS = 4_294  # experiment seeds are smaller than this
 
 @dataclasses.dataclass(frozen=True)
 class Agents:
-    """Who is trained: one entry per agent in each field.
+    """The agents: one entry per agent in each field.
 
     Attributes:
-        cameras: the camera each agent sees through.
+        cameras: the camera of each agent.
         seeds: folded into the agent's initialisation, masks and batch order; distinct.
     """
 
@@ -135,7 +135,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """Which checkpoint is kept as `checkpoints/best/`, beside the newest ones.
+    """The checkpoint that is kept as `checkpoints/best/`, beside the newest ones.
 
     Attributes:
         best_metric: "rankme": that of the highest RankMe, averaged over agents | "r2": of the
@@ -151,7 +151,7 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Monitors:
-    """What happens when numbers go wrong.
+    """Reactions to numbers that are not finite, and to collapse.
 
     An update whose loss or gradient is not finite is skipped: parameters, optimiser and what the
     objective carries stay as they are, the step still counts.
@@ -175,7 +175,7 @@ class Monitors:
 
 @dataclasses.dataclass(frozen=True)
 class Alignment:
-    """How the map between two latent spaces is fitted and measured (`alignment.fit`).
+    """Settings of the map between two latent spaces and of its metrics (`alignment.fit`).
 
     Attributes:
         method: "ridge" | "lstsq" | "procrustes".

@@ -20,7 +20,7 @@ from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.build import Parts
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.data.protocols import Feed
+from socialjepa_jax.data.protocols import Feed, ImageFeed
 from socialjepa_jax.errors import Interrupted
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.performance.profiling import Window
@@ -129,59 +129,82 @@ def fit(
         with group.first_before_others("a usable workdir"):
             if group.is_first:
                 _prepare(experiment, workdir, parts)
-        keep, folder = experiment.run.keep_checkpoints, workdir / "checkpoints"
-        with (
-            Checkpoints(folder, keep, group) as newest,
-            Checkpoints(folder / "best", 1, group) as best,
-        ):
+        newest = Checkpoints(workdir / "checkpoints", experiment.run.keep_checkpoints, group)
+        best = Checkpoints(workdir / "checkpoints" / "best", 1, group)
+        with newest, best:
             # Before anything is compiled: restoring may refuse.
-            restored = newest.restore(parts.abstract_state)
-            with group.first_before_others("data"):
-                dataset = experiment.data.load(cache_folder(workdir))
-            _describe(dataset)
-            evaluation.check_splits(dataset)
+            progress = Progress(newest.restore(parts.abstract_state), 0, experiment.run.steps)
+            dataset = _load(experiment, workdir, group)
             interruption.check()
-            progress = Progress(restored, 0, experiment.run.steps)  # type: ignore[arg-type]
             feed = build.open_feed(
-                experiment,
-                dataset,
-                parts,
-                workdir,
-                cache_folder(workdir),
+                experiment, dataset, parts, workdir, cache_folder(workdir),
                 check=interruption.check,
                 settle=lambda: jax.block_until_ready(progress.state.step),
-            )
+            )  # fmt: skip
             opened.enter_context(contextlib.closing(feed))
-            if group.is_first:
-                trained.save_statistics(workdir, feed)
-            # A collective would wait for a slow process for ever, and could not name it.
-            group.barrier("the first computation")
-            if restored is None:
-                progress.state = parts.fresh_state()
-            del restored
             session = Session(
-                workdir=workdir,
-                rhythm=experiment.run,
-                limits=experiment.monitors,
-                best_metric=experiment.checkpoint.best_metric,
-                manifest={"config": config.to_plain(experiment), "versions": versions()},
-                parts=parts,
-                feed=feed,
-                newest=newest,
-                best=best,
-                group=group,
-                check=interruption.check,
-                measure=lambda latents: evaluation.scalars(
-                    experiment, dataset.subset(feed.good), latents[:, feed.good]
-                ),
-                profile=profile if group.is_first else None,
-            )
+                workdir=workdir, parts=parts, feed=feed, newest=newest, best=best, group=group,
+                check=interruption.check, profile=profile if group.is_first else None,
+                **_settings(experiment, dataset, feed),
+            )  # fmt: skip
             latents = _train(session, progress)
         return _report(experiment, session, dataset, progress.state, latents)
 
 
+def _prepare(experiment: Experiment, workdir: pathlib.Path, parts: Parts) -> None:
+    """Checks that the folder is this run's and has room for its checkpoints."""
+    workdir_lib.prepare(workdir, config.to_plain(experiment), versions())
+    # The newest states, one being written, and the best with its successor.
+    best = 0 if experiment.checkpoint.best_metric == "none" else 2
+    count = experiment.run.keep_checkpoints + 1 + best
+    leaves = jax.tree.leaves(parts.abstract_state)
+    size = sum(math.prod(x.shape) * x.dtype.itemsize for x in leaves)
+    workdir_lib.check_space(workdir, size, count)
+
+
+def _settings(experiment: Experiment, dataset: ViewDataset, feed: ImageFeed) -> dict[str, Any]:
+    """Returns what a session needs of the experiment."""
+
+    def measure(latents: np.ndarray) -> dict[str, float]:
+        good = feed.good
+        return evaluation.scalars(experiment, dataset.subset(good), latents[:, good])
+
+    return {
+        "rhythm": experiment.run,
+        "limits": experiment.monitors,
+        "best_metric": experiment.checkpoint.best_metric,
+        "manifest": {"config": config.to_plain(experiment), "versions": versions()},
+        "measure": measure,
+    }
+
+
+def _load(experiment: Experiment, workdir: pathlib.Path, group: Group) -> ViewDataset:
+    """Loads the data set, the first process before the others, and logs its size."""
+    with group.first_before_others("data"):
+        dataset = experiment.data.load(cache_folder(workdir))
+    logging.info(
+        "%s: %d states of %d objects, %d cameras, %d states to train on; "
+        "%.0f %% of the images are also another camera's; %d states dropped",
+        dataset.name,
+        dataset.num_states,
+        len(np.unique(dataset.instance_ids)),
+        dataset.num_cameras,
+        len(dataset.train_rows),
+        100 * dataset.overlap,
+        dataset.num_dropped,
+    )
+    evaluation.check_splits(dataset)
+    return dataset
+
+
 def _train(session: Session, progress: Progress) -> np.ndarray:
     """Trains to the end, in several attempts if updates diverge; returns latents f32[A, N, D]."""
+    # A collective would wait for a slow process for ever, and could not name it.
+    session.group.barrier("the first computation")
+    if session.group.is_first:
+        trained.save_statistics(session.workdir, session.feed)
+    if progress.state is None:
+        progress.state = session.parts.fresh_state()
     program, call = session.program, session.rhythm.steps_per_call
     while True:
         session.begin(progress)
@@ -232,28 +255,3 @@ def _report(
 def cache_folder(workdir: pathlib.Path) -> pathlib.Path:
     """Returns the folder that runs with the same parent folder share."""
     return workdir.resolve().parent / "cache"
-
-
-def _prepare(experiment: Experiment, workdir: pathlib.Path, parts: Parts) -> None:
-    """Checks that the folder is this run's and has room for its checkpoints."""
-    workdir_lib.prepare(workdir, config.to_plain(experiment), versions())
-    # The newest states, one being written, and the best with its successor.
-    best = 0 if experiment.checkpoint.best_metric == "none" else 2
-    count = experiment.run.keep_checkpoints + 1 + best
-    leaves = jax.tree.leaves(parts.abstract_state)
-    size = sum(math.prod(x.shape) * x.dtype.itemsize for x in leaves)
-    workdir_lib.check_space(workdir, size, count)
-
-
-def _describe(dataset: ViewDataset) -> None:
-    logging.info(
-        "%s: %d states of %d objects, %d cameras, %d states to train on; "
-        "%.0f %% of the pictures are also another camera's; %d states dropped",
-        dataset.name,
-        dataset.num_states,
-        len(np.unique(dataset.instance_ids)),
-        dataset.num_cameras,
-        len(dataset.train_rows),
-        100 * dataset.overlap,
-        dataset.num_dropped,
-    )

@@ -1,4 +1,4 @@
-"""How a computation sees several devices: the mesh, global arrays, reductions over the batch."""
+"""Meshes, global arrays on several devices and processes, and reductions over the batch."""
 
 import functools
 import math
@@ -49,7 +49,7 @@ STEPS = P(AGENT, None, DATA)  # of arrays [A, S, B, ...]: the batches of several
 
 
 def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -> Mesh:
-    """Lays devices out over ('agent', 'data'), as many agents side by side as divide evenly.
+    """Arranges devices over ('agent', 'data'), with the largest agent axis that divides both.
 
     Args:
         num_agents: agents trained by the program.
@@ -118,14 +118,14 @@ def put(tree: PyTree, sharding: jax.sharding.Sharding) -> PyTree:
 
 
 def fetch(tree: PyTree) -> PyTree:
-    """The arrays on the host, whole in every process, wherever their parts lie."""
+    """Returns the arrays on the host, whole in every process."""
     if _is_local(tree):
         return jax.device_get(tree)
     return to_host(copy(tree))
 
 
 def copy(tree: PyTree) -> PyTree:
-    """A copy on the devices; of arrays that several processes share, a whole one in each.
+    """Copies arrays on the devices; arrays shared by several processes become whole in each.
 
     It is made when its turn comes among the steps, and the caller does not wait for it.
     """
@@ -135,7 +135,7 @@ def copy(tree: PyTree) -> PyTree:
 
 
 def to_host(copied: PyTree) -> PyTree:
-    """What `copy` returned, as NumPy arrays; any thread may ask."""
+    """Converts the result of `copy` to NumPy arrays; safe in any thread."""
     if _is_local(copied):
         return jax.device_get(copied)
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), copied)

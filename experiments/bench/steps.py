@@ -1,4 +1,4 @@
-"""Training steps on made-up pictures, and how long they take: what the benchmarks share.
+"""Training steps on random images and their times, shared by the benchmarks.
 
 On CPUs the time is process CPU time, the least of some repeats; elsewhere wall time of chained
 steps with donated state, the median of some windows. Only ratios within one run mean much.
@@ -42,14 +42,14 @@ CROPS = Augment(crop_scale=(0.5, 1.0), flip=True)
 
 
 def use_one_thread() -> None:
-    """So that CPU time is time; to be called before anything is computed or torch imported."""
+    """Makes CPU time equal wall time; call it before jax computes or torch is imported."""
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """How long to measure.
+    """Length of a measurement.
 
     Attributes:
         calls: chained in a window (accelerators).
@@ -66,7 +66,7 @@ def seconds(advance: Advance, effort: Effort) -> float:
 
 
 def together(advances: list[Advance], effort: Effort) -> list[float]:
-    """Seconds of one call of each, in turns, so that what disturbs one disturbs all."""
+    """Seconds of one call of each, in turns, so that a disturbance hits all alike."""
     on_cpu = jax.default_backend() == "cpu"
     clock, calls = (time.process_time, 1) if on_cpu else (time.perf_counter, effort.calls)
     times: list[list[float]] = [[] for _ in advances]
@@ -107,13 +107,13 @@ def times(steps: Sequence[Step], effort: Effort) -> list[float]:
 
 
 def at_once(makes: Sequence[Callable[[], Step]]) -> list[Future[Step]]:
-    """Compiles several steps side by side, each in a thread; returns when all are at their end."""
+    """Compiles several steps in parallel, each in a thread; returns when all are done."""
     with ThreadPoolExecutor() as pool:
         return [pool.submit(make) for make in makes]
 
 
 def both(one: Callable[[], Step], other: Callable[[], Step]) -> list[Step]:
-    """Two steps to compare, compiled side by side."""
+    """Compiles two steps in parallel."""
     return [made.result() for made in at_once([one, other])]
 
 
@@ -233,7 +233,7 @@ class MaskEverything(IJepa):
     def loss_on(
         self, params: Params, aux: Aux, images_BHWC: jax.Array, masks: Masks, reduce: Reduce
     ) -> tuple[jax.Array, Metrics]:
-        """As `IJepa.loss_on`, without dropping what is masked."""
+        """Computes the loss of `IJepa.loss_on` without dropping masked tokens."""
         N = self.vit.num_patches
         all_BN = jnp.broadcast_to(jnp.arange(N)[None], (len(images_BHWC), N))
         seen_BN = (all_BN[:, :, None] == masks.context_BK[:, None, :]).any(-1)
@@ -324,7 +324,7 @@ class _Awaited:
     wait: Callable[[], None]
 
     def block_until_ready(self) -> "_Awaited":
-        """As arrays have it."""
+        """Waits, like the method of arrays."""
         self.wait()
         return self
 

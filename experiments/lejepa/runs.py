@@ -1,4 +1,4 @@
-"""What the LeJEPA experiments on pictures share: worlds, small learners, and runs measured.
+"""Worlds, small learners and measured runs, shared by the LeJEPA experiments on images.
 
 Runs that differ in lambda, learning rate and seed are agents of one program; what changes an
 array's shape needs a program of its own. `paper` spends what `gpu` does: ImageNet is not at hand.
@@ -33,11 +33,11 @@ from socialjepa_jax.running.hooks import Progress
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on a run.
+    """Size of a run.
 
     Attributes:
         steps: updates.
-        batch_size: pictures a step.
+        batch_size: images of a step.
         width, depth, heads: of the ViT.
         image_size, patch_size, local_size: pixels.
         local_views: small crops beside two large ones.
@@ -242,7 +242,7 @@ def _accuracy(latents_ND: np.ndarray, labels_N: np.ndarray, split_N: np.ndarray)
 
 
 def settings(budget: Budget, dataset: ViewDataset, **more: Any) -> dict[str, Any]:
-    """What a caption says about how the runs were made."""
+    """Returns the settings that a caption states."""
     names = (
         "steps",
         "batch_size",

@@ -1,4 +1,4 @@
-"""The smallest whole run, in processes of its own that can be killed, and what it leaves behind.
+"""The smallest whole run, in separate processes that can be killed, and its results.
 
 A run trains two linear agents with an EMA target on pictures of noise, through the same loop,
 checkpoints and folders as any other: `loop.fit`.
@@ -122,7 +122,7 @@ def experiment(pictures: pathlib.Path, steps: int = 60, **changes: Any) -> Exper
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong in a child by itself.
+    """A fault that a child process injects into itself.
 
     Attributes:
         phase: of `PHASES`, in which it sends itself a signal; "" for none.
@@ -147,7 +147,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Layout:
-    """How many processes and devices a run has.
+    """Numbers of processes and devices of a run.
 
     Attributes:
         processes: run together.
@@ -162,7 +162,7 @@ class Layout:
     exact_shards: int = 0
 
     def place(self, index: int, port: int) -> ProcessSpec | None:
-        """Of one of the processes; None where it is alone."""
+        """Returns the specification of one of the processes; None if it is the only one."""
         if self.processes == 1:
             return None
         return ProcessSpec(f"127.0.0.1:{port}", self.processes, index)
@@ -255,7 +255,7 @@ def child(
     place: ProcessSpec | None = None,
     layout: Layout = Layout(),
 ) -> None:
-    """A launcher without flags, to be called in a process of its own; `place` None: alone."""
+    """Runs the experiment without flags, in a separate process; `place` None: the only one."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", layout.devices)
     jax.config.update("jax_compilation_cache_dir", str(cache))

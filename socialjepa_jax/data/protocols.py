@@ -84,7 +84,7 @@ class Opening:
 
 
 class Source(Protocol):
-    """What a compiled step draws its batches from: a pytree with a leading agent axis."""
+    """The source of a compiled step's batches: a pytree with a leading agent axis."""
 
     def specs(self) -> Any:
         """Returns the same pytree with a `PartitionSpec` in the place of every array."""
@@ -166,4 +166,4 @@ class ConstantFeed:
         return {}
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""

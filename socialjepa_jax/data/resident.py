@@ -94,7 +94,7 @@ class ResidentFeed:
         )
 
     def begin(self, passed_over: np.ndarray) -> None:
-        """Nothing to do: the step itself counts the draws that are passed over."""
+        """Does nothing: the step itself counts the draws that are passed over."""
 
     def at(self, step: int) -> ResidentImages:
         """Returns the same source at every step."""
@@ -113,7 +113,7 @@ class ResidentFeed:
         return {}
 
     def close(self) -> None:
-        """Nothing to do: no worker runs."""
+        """Does nothing: no worker runs."""
 
 
 def channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -236,7 +236,7 @@ def _schedule(program: jex.Jaxpr, own: set[jex.Var]) -> list[_Phase]:
 
 @dataclass(frozen=True)
 class _Devices:
-    """How the devices of an axis share the shards out: L each, on this one from `first` on."""
+    """Distribution of the shards over the devices of an axis: L each, here from `first` on."""
 
     axis_name: str
     local: int

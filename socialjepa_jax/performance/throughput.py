@@ -1,4 +1,4 @@
-"""How fast a run goes, and how near that is to what its devices can do."""
+"""Speed of a run, and its share of the limits of the devices."""
 
 import contextlib
 import dataclasses
@@ -66,7 +66,7 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What is done inside does not count."""
+        """Excludes the time of the body."""
         start = time.monotonic()
         try:
             yield

@@ -29,13 +29,13 @@ class Progress:
     """A run between two calls of its step.
 
     Attributes:
-        state: of the agents, whole.
+        state: of the agents, whole; None until it is drawn or restored.
         step: updates done so far.
         total: updates of the whole run.
         metrics: of the last call, [A, S]; None before the first one.
     """
 
-    state: AgentState
+    state: Any  # AgentState | None
     step: int
     total: int
     metrics: Metrics | None = None

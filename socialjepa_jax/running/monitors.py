@@ -1,4 +1,4 @@
-"""What watches a run: the rule of collapse, and updates that had to be skipped."""
+"""Monitors of a run: collapse, latents that are not finite, skipped updates."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Where measurements go: JSON lines, TensorBoard and the console.
+"""Writers of measurements: JSON lines, TensorBoard and the console.
 
 One line of `metrics.jsonl` is `{"step", "time", "kind": "train" | "eval", name: value, ...}`.
 """
@@ -48,7 +48,7 @@ class Silent:
         pass
 
     def holds(self, step: int, kind: str) -> bool:
-        """Nothing needs to be written."""
+        """Returns True: no line needs to be written."""
         return True
 
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
@@ -90,7 +90,7 @@ class Writer:
         self._events.close()
 
     def holds(self, step: int, kind: str) -> bool:
-        """Whether the file has a line of this kind and step already, from an earlier process."""
+        """True if the file has a line of this kind and step, from an earlier process."""
         lines = map(json.loads, self._path.read_text().splitlines())
         return any((line["step"], line["kind"]) == (step, kind) for line in lines)
 
