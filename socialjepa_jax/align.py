@@ -73,12 +73,7 @@ def define_flags(values: flags.FlagValues) -> None:
     integer("rank", None, "For reduced_rank: the largest rank of the map.", lower_bound=1)
     real("trim", 0.1, "For robust: share of the pairs that is left out.")
     boolean("scale", False, "For procrustes: also fit one global scale.")
-    choice(
-        "standardize",
-        "full",
-        ("full", "center"),
-        "Standardise mean and scale, or mean.",
-    )
+    choice("standardize", "full", ("full", "center"), "Standardise mean and scale, or the mean.")
     real("test_fraction", 0.2, "Share of the rows that is held out, by whole groups.")
     integer("seed", 0, "Seed of the split, the null and the intervals.", lower_bound=0)
     integer("permutations", 20, "Number of fits on shuffled pairs.", lower_bound=0)

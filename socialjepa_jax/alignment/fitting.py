@@ -43,25 +43,25 @@ def fit(
     """Fits y ~ W x on training pairs (Algorithm 1, lines 4-6).
 
     Args:
-      x, y: raw latents [N, D] and [N, E] of the same N states, row by row; memory-mapped
-        arrays are streamed ("robust" and "auto" read them into memory).
-      method: "ridge" (eq. 4; ridge=0 is "lstsq"), "lstsq" (eq. 3, minimum norm by SVD),
-        "procrustes" (orthogonal), "reduced_rank" (at most `rank`), or "robust" (ridge, refitted
-        without the `trim` worst pairs until the selection no longer changes).
-      ridge: the absolute lambda of eq. (4) on standardised latents, or "auto" for `choose_ridge`.
-      standardize: "full" (training mean and population standard deviation; constant features
-        keep scale 1) or "center" (mean only).
-      groups: [N] labels of rows that stay together in a fold, such as objects; None: single rows.
-      kappa_max: conditioning threshold of the inverse.
-      rank: maximum rank for "reduced_rank".
-      trim: share of pairs that "robust" leaves out.
-      scale: True to fit one global scale with "procrustes".
+        x, y: raw latents [N, D] and [N, E] of the same N states, row by row; memory-mapped arrays
+            are streamed ("robust" and "auto" read them into memory).
+        method: "ridge" (eq. 4; ridge=0 is "lstsq"), "lstsq" (eq. 3, minimum norm by SVD),
+            "procrustes" (orthogonal), "reduced_rank" (at most `rank`), or "robust" (ridge, refitted
+            without the `trim` worst pairs until the selection no longer changes).
+        ridge: the absolute lambda of eq. (4) on standardised latents, or "auto" for `choose_ridge`.
+        standardize: "full" (training mean and population standard deviation; constant features keep
+            scale 1) or "center" (mean only).
+        groups: [N] labels of rows that stay together in a fold, such as objects; None: single rows.
+        kappa_max: conditioning threshold of the inverse.
+        rank: maximum rank for "reduced_rank".
+        trim: share of pairs that "robust" leaves out.
+        scale: True to fit one global scale with "procrustes".
 
     Returns:
-      The fitted map.
+        The fitted map.
 
     Raises:
-      InputError: if latents or options cannot be used.
+        InputError: if latents or options cannot be used.
     """
     x_ND, y_NE = checked_pairs(x, y, "x", "y")
     check_one_of(METHODS, method=method)
@@ -97,11 +97,11 @@ def choose_ridge(
     The grid has four values per decade from 1e-8 N to 10 N.
 
     Args:
-      x_ND, y_NE: raw latents.
-      groups, standardize: as for `fit`.
+        x_ND, y_NE: raw latents.
+        groups, standardize: as for `fit`.
 
     Raises:
-      InputError: if `groups` has another shape than [N], or fewer than two values.
+        InputError: if `groups` has another shape than [N], or fewer than two values.
     """
     n = len(x_ND)
     groups_N = np.arange(n) if groups is None else np.asarray(groups)

@@ -22,9 +22,9 @@ class Hub:
     """Rotations and reflections of K spaces into one common space.
 
     Attributes:
-      maps: map k between space k and the hub.
-      consensus: mean shape [N, D], D the largest dimension.
-      objective: sum_k |V_k R_k - M|^2 / sum_k |V_k|^2, centred; 0 for identical shapes.
+        maps: map k between space k and the hub.
+        consensus: mean shape [N, D], D the largest dimension.
+        objective: sum_k |V_k R_k - M|^2 / sum_k |V_k|^2, centred; 0 for identical shapes.
     """
 
     maps: tuple[LinearMap, ...]
@@ -51,11 +51,11 @@ def fit_hub(
     `tolerance`.
 
     Args:
-      spaces: K >= 2 raw latent matrices [N, D_k] of the same N states.
-      scale: True to divide every space by its Frobenius norm first, which removes its unit.
-      tolerance: least decrease of the objective that continues the iteration.
-      max_iterations: limit of the iteration.
-      kappa_max: conditioning threshold of the maps.
+        spaces: K >= 2 raw latent matrices [N, D_k] of the same N states.
+        scale: True to divide every space by its Frobenius norm first, which removes its unit.
+        tolerance: least decrease of the objective that continues the iteration.
+        max_iterations: limit of the iteration.
+        kappa_max: conditioning threshold of the maps.
     """
     latents = [as_latents(z, f"spaces[{i}]") for i, z in enumerate(spaces)]
     if len(latents) < 2 or len({len(z) for z in latents}) != 1:

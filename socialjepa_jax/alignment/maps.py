@@ -24,13 +24,13 @@ class LinearMap:
     """A map y ~ W x between standardised latents, with its reverse and statistics, all float64.
 
     Attributes:
-      w: W [E, D].
-      w_back: [D, E], the reverse regression y -> x by the same method and strength.
-      x_mean, x_scale, y_mean, y_scale: [D] and [E], training statistics for standardisation.
-      method: method of `fit`.
-      ridge: the absolute lambda of eq. (4).
-      n_train: number of training pairs.
-      kappa_max: singular values of W at or below s1 / kappa_max are dropped in `w_inv`.
+        w: W [E, D].
+        w_back: [D, E], the reverse regression y -> x by the same method and strength.
+        x_mean, x_scale, y_mean, y_scale: [D] and [E], training statistics for standardisation.
+        method: method of `fit`.
+        ridge: the absolute lambda of eq. (4).
+        n_train: number of training pairs.
+        kappa_max: singular values of W at or below s1 / kappa_max are dropped in `w_inv`.
     """
 
     w: Float64
@@ -126,8 +126,8 @@ class LinearMap:
         """Maps x [N, D] into the space of y by W: [N, E].
 
         Args:
-          x: raw latents, or standardised ones.
-          standardized: True if x and the result are standardised.
+            x: raw latents, or standardised ones.
+            standardized: True if x and the result are standardised.
         """
         if standardized:
             return as_latents(x, "x") @ self.w.T
@@ -144,9 +144,9 @@ class LinearMap:
         """Maps y [N, E] into the space of x, eq. (5): [N, D].
 
         Args:
-          y: raw latents, or standardised ones.
-          back: "inverse" (the paper), "regression" (w_back) or "procrustes" (w_orthogonal^T).
-          standardized: True if y and the result are standardised.
+            y: raw latents, or standardised ones.
+            back: "inverse" (the paper), "regression" (w_back) or "procrustes" (w_orthogonal^T).
+            standardized: True if y and the result are standardised.
         """
         w_DE = self.back_matrix(back)
         if standardized:
@@ -180,7 +180,7 @@ class LinearMap:
         """Reads a map written by `save`.
 
         Raises:
-          InputError: if the file is not a saved map.
+            InputError: if the file is not a saved map.
         """
         names = [field.name for field in dataclasses.fields(LinearMap)]
         try:

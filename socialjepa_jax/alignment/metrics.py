@@ -26,8 +26,8 @@ def r2(linear_map: LinearMap, x_test: ArrayLike, y_test: ArrayLike) -> float:
     NaN if y is constant over the test pairs.
 
     Args:
-      linear_map: fitted on other pairs.
-      x_test, y_test: raw latents [N, D] and [N, E].
+        linear_map: fitted on other pairs.
+        x_test, y_test: raw latents [N, D] and [N, E].
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     return _pooled_r2(*_squares(linear_map, *linear_map.standardize(x_ND, y_NE)))
@@ -37,8 +37,8 @@ def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -
     """Pooled R2 of any prediction of y, by the definition of `r2`.
 
     Args:
-      predicted, y_test: [N, E] in raw units.
-      y_scale: [E] training standard deviations, by which both are divided.
+        predicted, y_test: [N, E] in raw units.
+        y_scale: [E] training standard deviations, by which both are divided.
     """
     predicted_NE, y_NE = as_pairs(predicted, y_test, "predicted", "y_test")
     unit_E = 1 / np.asarray(y_scale, np.float64) ** 2
@@ -58,9 +58,9 @@ def shared_dimensions(
     part of rank r, and 0 for unrelated spaces.
 
     Args:
-      linear_map: fitted on the training pairs.
-      y_train: raw latents [M, E], which define the components.
-      x_test, y_test: raw latents [N, D] and [N, E].
+        linear_map: fitted on the training pairs.
+        y_train: raw latents [M, E], which define the components.
+        x_test, y_test: raw latents [N, D] and [N, E].
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     x_ND, target_NE = linear_map.standardize(x_ND, y_NE)
@@ -82,7 +82,7 @@ def evaluate(
     neighbors: Sequence[int] = (1, 5, 10, 20, 50),
     groups: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Computes all metrics of a map on held-out pairs (Algorithm 1, lines 7-8).
+    """Computes all metrics of a map on held-out pairs as Python floats (Algorithm 1, lines 7-8).
 
     Latents are standardised by training statistics. `dsc`, `nos@k` and `cka` compare two sets
     of latents in one space, chosen by `back`: "inverse" z1 with W_inv z2 (eq. 5, the paper);
@@ -90,31 +90,28 @@ def evaluate(
     "forward" W z1 with z2. For an orthogonal W all but "regression" coincide.
 
     Keys:
-      mse: mean squared residual of z2 - W z1 per sample and feature; mse_sum: eq. (6), summed
-        over features; mse_raw: per feature in raw units of y.
-      r2: pooled over features, baseline the test mean; r2_uniform: mean R2 of single features
-        (a constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
-      dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`).
-      nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to
-        the lowest index; nos_expected@k: expectation if ties are broken at random. Chance level
-        is 1 - k / (N - 1). Only for k < N.
-      cka, cka_debiased: linear CKA, biased and from the unbiased HSIC_1.
-      procrustes_error: 2 - 2 ||A^T B||_* of z1 and z2 (no map), centred, unit norm.
-      orthogonality: eq. (17); kappa, kappa_effective, rank, effective_rank: spectrum of W.
-      n_train, n_test: numbers of pairs.
+        mse: mean squared residual of z2 - W z1 per sample and feature; mse_sum: eq. (6), summed
+            over features; mse_raw: per feature in raw units of y.
+        r2: pooled over features, baseline the test mean; r2_uniform: mean R2 of single features (a
+            constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
+        dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`).
+        nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to the
+            lowest index; nos_expected@k: expectation if ties are broken at random. Chance level is
+            1 - k / (N - 1). Only for k < N.
+        cka, cka_debiased: linear CKA, biased and from the unbiased HSIC_1.
+        procrustes_error: 2 - 2 ||A^T B||_* of z1 and z2 (no map), centred, unit norm.
+        orthogonality: eq. (17); kappa, kappa_effective, rank, effective_rank: spectrum of W.
+        n_train, n_test: numbers of pairs.
 
     Args:
-      linear_map: fitted on other pairs.
-      x_test, y_test: raw latents [N, D] and [N, E], N >= 4.
-      back: common space, see above.
-      neighbors: values of k.
-      groups: [N] objects of the test rows; adds the key `n_groups`.
-
-    Returns:
-      The metrics as Python floats.
+        linear_map: fitted on other pairs.
+        x_test, y_test: raw latents [N, D] and [N, E], N >= 4.
+        back: common space, see above.
+        neighbors: values of k.
+        groups: [N] objects of the test rows; adds the key `n_groups`.
 
     Raises:
-      InputError: if latents or options cannot be used.
+        InputError: if latents or options cannot be used.
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     if len(x_ND) < 4:
@@ -143,8 +140,8 @@ def noise_ceiling(z: ArrayLike, states: ArrayLike) -> float:
     1 - within-state variance / total variance, both unbiased and pooled over features.
 
     Args:
-      z: latents [N, D].
-      states: [N] labels; at least two states, one of them with repeats.
+        z: latents [N, D].
+        states: [N] labels; at least two states, one of them with repeats.
     """
     z_ND = as_latents(z, "z")
     _, state_N, counts_S = np.unique(np.asarray(states), return_inverse=True, return_counts=True)
@@ -196,9 +193,9 @@ def geometry_metrics(
     """Computes dsc, cka, cka_debiased, nos@k and nos_expected@k of latents in one space.
 
     Args:
-      a, b: latents [N, D] in one space, or [N, D] and [N, E] in two.
-      neighbors: values of k.
-      exact: as for `distances.compare`.
+        a, b: latents [N, D] in one space, or [N, D] and [N, E] in two.
+        neighbors: values of k.
+        exact: as for `distances.compare`.
     """
     geometry = compare.compare(a, b, neighbors, exact=exact)
     cka, cka_debiased = similarity.cka_pair(a, b)

@@ -33,8 +33,8 @@ def checked(value: ArrayLike, name: str) -> np.ndarray:
     """Returns a latent matrix [N, D] as an array, checked block by block and not copied.
 
     Raises:
-      InputError: unless it is a finite two-dimensional array of real numbers; the message names
-        the first row and column that are not finite.
+        InputError: unless it is a finite two-dimensional array of real numbers; the message names
+            the first row and column that are not finite.
     """
     array = np.asanyarray(value)
     if array.ndim != 2 or 0 in array.shape:
@@ -86,9 +86,9 @@ class Moments:
     """Count, means and centred scatter matrices of paired samples, all float64.
 
     Attributes:
-      count: number of pairs N.
-      mean_x, mean_y: [D], [E].
-      xx, xy, yy: sums of centred outer products over the pairs, [D, D], [D, E], [E, E].
+        count: number of pairs N.
+        mean_x, mean_y: [D], [E].
+        xx, xy, yy: sums of centred outer products over the pairs, [D, D], [D, E], [E, E].
     """
 
     count: int
@@ -132,8 +132,8 @@ class Moments:
         Arrays on devices stay there; each device converts one block of rows at a time to float64.
 
         Raises:
-          InputError: if x and y differ in N, or N is not a positive multiple of the number of
-            devices.
+            InputError: if x and y differ in N, or N is not a positive multiple of the number of
+                devices.
         """
         pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
         count, other = map(len, pair)

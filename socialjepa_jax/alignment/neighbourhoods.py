@@ -46,9 +46,9 @@ def chance_corrected_nos(nos: float, k: int, count: int) -> float:
     NOS itself depends on N: one data set gave .44, .51 and .57 at N = 5,000, 10,000 and 20,000.
 
     Args:
-      nos: NOS@k.
-      k: number of neighbours.
-      count: N.
+        nos: NOS@k.
+        k: number of neighbours.
+        count: N.
     """
     return nos / (1 - k / (count - 1))
 
@@ -63,8 +63,8 @@ def cknna(x: ArrayLike, y: ArrayLike, k: int = 10) -> float:
     """Debiased CKA of cosines, restricted to common k nearest neighbours (Huh et al. 2024).
 
     Args:
-      x, y: [N, D] and [N, E], N >= 4; rows are normalised first.
-      k: at least 2.
+        x, y: [N, D] and [N, E], N >= 4; rows are normalised first.
+        k: at least 2.
     """
     check_in_range(2, len(np.asanyarray(x)) - 1, k=k)
     return kernel_cknna(*(neighbor_kernel(z, k) for z in as_pairs(x, y, "x", "y")))
@@ -109,13 +109,13 @@ def retrieval(
     """Scores a search in which row i of `gallery` is the match of row i of `queries`.
 
     Args:
-      queries, gallery: [N, D] in one space.
-      ks: depths of recall.
-      similarity: "l2" or "cosine".
+        queries, gallery: [N, D] in one space.
+        ks: depths of recall.
+        similarity: "l2" or "cosine".
 
     Returns:
-      `recall@k` (the match is first among its ties), `mrr` and `median_rank` (ties share their
-      mid-rank; ranks start at 1).
+        `recall@k` (the match is first among its ties), `mrr` and `median_rank` (ties share their
+        mid-rank; ranks start at 1).
     """
     return retrieval_scores(*match_ranks(queries, gallery, similarity=similarity), ks)
 
@@ -137,10 +137,10 @@ def match_ranks(
     """Ranks row i of `gallery` for query i, starting at 1.
 
     Args:
-      queries, gallery, similarity: as for `retrieval`.
+        queries, gallery, similarity: as for `retrieval`.
 
     Returns:
-      Two arrays [N]: the best rank among ties, and the mid-rank.
+        Two arrays [N]: the best rank among ties, and the mid-rank.
     """
     check_one_of(("l2", "cosine"), similarity=similarity)
     query_ND, gallery_ND = as_pairs(queries, gallery, "queries", "gallery")

@@ -26,8 +26,8 @@ class Null:
     """Metrics of the true pairs beside their values on shuffled pairs.
 
     Attributes:
-      observed: metric -> value on the true pairs.
-      samples: metric -> [R] values on shuffled pairs.
+        observed: metric -> value on the true pairs.
+        samples: metric -> [R] values on shuffled pairs.
     """
 
     observed: Mapping[str, float]
@@ -41,8 +41,8 @@ class Null:
         """One-sided p-value (1 + hits) / (1 + R) of the observed value.
 
         Args:
-          key: metric.
-          larger: True to count samples >= the observed value, False to count samples <= it.
+            key: metric.
+            larger: True to count samples >= the observed value, False to count samples <= it.
         """
         values, observed = self.samples[key], self.observed[key]
         hits = np.sum(values >= observed if larger else values <= observed)
@@ -68,14 +68,14 @@ def permutation_null(
     """Repeats fit and metrics with the rows of y permuted, in train and test separately.
 
     Args:
-      score: fits and measures, (x_train, y_train, x_test, y_test) -> metrics.
-      train, test: raw latents (x, y).
-      groups: labels of (train, test) rows; whole groups are exchanged.
-      strata: labels of (train, test) rows; rows or groups are exchanged within strata only, so
-        that the null keeps what the strata explain.
-      map_free: further metrics as a function of the order of the test rows of y.
-      num: number of permutations R.
-      seed: of the permutations.
+        score: fits and measures, (x_train, y_train, x_test, y_test) -> metrics.
+        train, test: raw latents (x, y).
+        groups: labels of (train, test) rows; whole groups are exchanged.
+        strata: labels of (train, test) rows; rows or groups are exchanged within strata only, so
+            that the null keeps what the strata explain.
+        map_free: further metrics as a function of the order of the test rows of y.
+        num: number of permutations R.
+        seed: of the permutations.
     """
     check_positive(num=num)
     (x0, y0), (x1, y1) = (as_pairs(*pair, "x", "y") for pair in (train, test))
@@ -106,10 +106,10 @@ def permute(
     different sizes repeat or drop rows.
 
     Args:
-      count: N.
-      rng: source of randomness.
-      groups: [N] labels; None: every row is a group.
-      strata: [N] labels, of which the first row of a group decides; None: one stratum.
+        count: N.
+        rng: source of randomness.
+        groups: [N] labels; None: every row is a group.
+        strata: [N] labels, of which the first row of a group decides; None: one stratum.
     """
     groups = np.arange(count) if groups is None else groups
     strata = np.zeros(count, np.int64) if strata is None else strata

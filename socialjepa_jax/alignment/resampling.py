@@ -37,8 +37,8 @@ def intervals(samples: Mapping[str, Float64], level: float = 0.95) -> dict[str, 
     """Computes the percentile interval of every metric.
 
     Args:
-      samples: metric -> [R] resampled values; NaN are ignored.
-      level: coverage.
+        samples: metric -> [R] resampled values; NaN are ignored.
+        level: coverage.
     """
     check_in_range(0.5, 1.0, level=level)
     tail = (1 - level) / 2
@@ -57,9 +57,9 @@ def group_weights(groups: ArrayLike, num: int, seed: int) -> Float64:
     """Draws whole groups with replacement; returns how often each row is drawn: [R, N].
 
     Args:
-      groups: [N] labels, at least two different ones.
-      num: number of draws R.
-      seed: of the draws.
+        groups: [N] labels, at least two different ones.
+        num: number of draws R.
+        seed: of the draws.
     """
     check_positive(num=num)
     labels, group_N = np.unique(np.asarray(groups), return_inverse=True)
@@ -84,14 +84,14 @@ def bootstrap(
     """Bootstraps metrics of a fixed map over the groups of a test set.
 
     Args:
-      linear_map, x_test, y_test, back: as for `evaluate`.
-      k: number of neighbours of NOS.
-      groups: [N] labels of what is drawn; None: single rows.
-      num: number of draws R.
-      seed: equal seeds and groups give equal draws, as `difference` needs.
+        linear_map, x_test, y_test, back: as for `evaluate`.
+        k: number of neighbours of NOS.
+        groups: [N] labels of what is drawn; None: single rows.
+        num: number of draws R.
+        seed: equal seeds and groups give equal draws, as `difference` needs.
 
     Returns:
-      mse, r2, dsc, nos@k and cka_debiased, [R] each.
+        mse, r2, dsc, nos@k and cka_debiased, [R] each.
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
     groups_N = np.arange(len(x_ND)) if groups is None else np.asarray(groups)
@@ -109,9 +109,9 @@ def resample_regression(squared_N: Float64, y_NE: Float64, weights_RN: Float64) 
     """Bootstraps mse and r2 of a prediction of y.
 
     Args:
-      squared_N: squared error of every row, summed over features.
-      y_NE: the targets.
-      weights_RN: of `group_weights`.
+        squared_N: squared error of every row, summed over features.
+        y_NE: the targets.
+        weights_RN: of `group_weights`.
     """
     total_R = weights_RN.sum(axis=1)
     sse_R = weights_RN @ squared_N
@@ -131,9 +131,9 @@ def resample_geometry(
     overlap of each in the full test set.
 
     Args:
-      spaces: name -> latents [N, D] and [N, E] in one space.
-      weights_RN: of `group_weights`.
-      k: number of neighbours, below N.
+        spaces: name -> latents [N, D] and [N, E] in one space.
+        weights_RN: of `group_weights`.
+        k: number of neighbours, below N.
     """
     dsc = _weighted_dsc(spaces, weights_RN)
     total_R = weights_RN.sum(axis=1)
@@ -151,8 +151,8 @@ def resample_retrieval(best_N: Float64, middle_N: Float64, weights_RN: Float64) 
     """Bootstraps recall@1, recall@10 and mrr over queries, from ranks in the full gallery.
 
     Args:
-      best_N, middle_N: of `neighbourhoods.match_ranks`.
-      weights_RN: of `group_weights`.
+        best_N, middle_N: of `neighbourhoods.match_ranks`.
+        weights_RN: of `group_weights`.
     """
     values = {"recall@1": best_N <= 1, "recall@10": best_N <= 10, "mrr": 1 / middle_N}
     total_R = weights_RN.sum(axis=1)

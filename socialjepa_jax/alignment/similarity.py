@@ -50,8 +50,8 @@ def cka_minibatch(x: ArrayLike, y: ArrayLike, batch: int) -> float:
     """Debiased linear CKA with HSIC_1 summed over consecutive batches (Nguyen et al. 2021).
 
     Args:
-      x, y: [N, D] and [N, E].
-      batch: rows of a batch, at least 4; a smaller last batch is dropped.
+        x, y: [N, D] and [N, E].
+        batch: rows of a batch, at least 4; a smaller last batch is dropped.
     """
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     if not 4 <= batch <= len(x_ND):
@@ -69,11 +69,11 @@ def cka_matrix(
     """CKA of every space in `xs`, such as the layers of a network, with every space in `ys`.
 
     Args:
-      xs, ys: latents [N, D_i] and [N, E_j] of the same samples.
-      debiased: True for `cka_debiased`, False for `cka`.
+        xs, ys: latents [N, D_i] and [N, E_j] of the same samples.
+        debiased: True for `cka_debiased`, False for `cka`.
 
     Returns:
-      Values [len(xs), len(ys)].
+        Values [len(xs), len(ys)].
     """
     measure = cka_debiased if debiased else cka
     return np.asarray([[measure(x, y) for y in ys] for x in xs])
@@ -112,8 +112,8 @@ def cka_rbf(x: ArrayLike, y: ArrayLike, *, width: float = 1.0) -> float:
     """Biased CKA of Gaussian kernels exp(-d^2 / 2 s^2) (Kornblith et al. 2019), O(N^2) in time.
 
     Args:
-      x, y: [N, D] and [N, E], N >= 3.
-      width: s, as a multiple of the exact median distance of all pairs in each space.
+        x, y: [N, D] and [N, E], N >= 3.
+        width: s, as a multiple of the exact median distance of all pairs in each space.
     """
     check_positive(width=width)
     spaces = as_pairs(x, y, "x", "y")
@@ -174,9 +174,9 @@ class Basis:
     """SVD of one space; the functions of CCA accept it instead of latents, to compute it once.
 
     Attributes:
-      q: orthonormal basis [N, P] of the centred features, leading directions first.
-      s: their singular values [P].
-      loadings: coordinates [P, D] of the centred features in this basis, q^T z.
+        q: orthonormal basis [N, P] of the centred features, leading directions first.
+        s: their singular values [P].
+        loadings: coordinates [P, D] of the centred features in this basis, q^T z.
     """
 
     q: Float64
@@ -222,10 +222,10 @@ def svcca(x: Space, y: Space, *, variance: float = 0.99, directions: int | None 
     """Mean canonical correlation of the leading principal components (Raghu et al. 2017).
 
     Args:
-      x, y: [N, D] and [N, E].
-      variance: each space keeps the fewest components whose squared singular values reach this
-        share of their sum.
-      directions: number of components to keep instead, as in the authors' tutorial.
+        x, y: [N, D] and [N, E].
+        variance: each space keeps the fewest components whose squared singular values reach this
+            share of their sum.
+        directions: number of components to keep instead, as in the authors' tutorial.
     """
     check_in_range(0.0, 1.0, variance=variance)
     if directions is not None:
@@ -277,9 +277,9 @@ def effective_rank(z: ArrayLike, *, center: bool = True) -> float:
     """Effective rank of latents z [N, D], see `entropy_rank`.
 
     Args:
-      z: latents.
-      center: True to subtract the mean first, so that a common offset cannot hide or feign a
-        collapse; False for `rankme`.
+        z: latents.
+        center: True to subtract the mean first, so that a common offset cannot hide or feign a
+            collapse; False for `rankme`.
     """
     z_ND = as_latents(z, "z")
     if center:

@@ -21,11 +21,11 @@ def ridge(xx_DD: Float64, xy_DE: Float64, lam: float) -> Float64:
     """Solves ridge regression, eq. (4): W = Y X^T (X X^T + lam I)^-1.
 
     Args:
-      xx_DD, xy_DE: scatter sums of standardised latents.
-      lam: absolute strength > 0; it is not multiplied by the number of pairs.
+        xx_DD, xy_DE: scatter sums of standardised latents.
+        lam: absolute strength > 0; it is not multiplied by the number of pairs.
 
     Returns:
-      W [E, D].
+        W [E, D].
     """
     return np.linalg.solve(xx_DD + lam * np.eye(len(xx_DD)), xy_DE).T
 
@@ -34,10 +34,10 @@ def lstsq(xx_root_DD: Float64, xy_root_DE: Float64) -> Float64:
     """Solves least squares, eq. (3), with minimum norm by SVD; works for N < D and any rank.
 
     Args:
-      xx_root_DD, xy_root_DE: R_xx and R_xy of `triangular`, or X and Y themselves.
+        xx_root_DD, xy_root_DE: R_xx and R_xy of `triangular`, or X and Y themselves.
 
     Returns:
-      W [E, D].
+        W [E, D].
     """
     u_NR, s_R, v_RD = np.linalg.svd(xx_root_DD, full_matrices=False)
     keep = s_R > LSTSQ_CUTOFF * s_R[0]
@@ -64,12 +64,12 @@ def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
     the cross moment is rank-deficient.
 
     Args:
-      xy_DE: cross scatter of centred latents.
-      scale_by: squared Frobenius norm of X; if given, W is multiplied by the optimal scale,
-        (sum of singular values) / scale_by.
+        xy_DE: cross scatter of centred latents.
+        scale_by: squared Frobenius norm of X; if given, W is multiplied by the optimal scale, (sum
+            of singular values) / scale_by.
 
     Returns:
-      W [E, D].
+        W [E, D].
     """
     u_ER, s_R, v_RD = np.linalg.svd(xy_DE.T, full_matrices=False)
     w_ED = u_ER @ v_RD
@@ -125,7 +125,7 @@ def group_folds(groups_N: NDArray, num_folds: int, seed: int = 0) -> NDArray[np.
     into the fold with the fewest rows so far.
 
     Raises:
-      InputError: if there are fewer than two groups.
+        InputError: if there are fewer than two groups.
     """
     _, group_of_row, sizes = np.unique(groups_N, return_inverse=True, return_counts=True)
     if len(sizes) < 2:

@@ -27,14 +27,14 @@ def fit_logistic(
     Minimises the summed cross-entropy + strength / 2 * |weights|^2; the bias is not penalised.
 
     Args:
-      z: raw latents [N, D].
-      labels: integers [N] in [0, num_classes).
-      num_classes: C.
-      strength: penalty on weights of standardised latents.
-      max_iterations: limit of L-BFGS.
+        z: raw latents [N, D].
+        labels: integers [N] in [0, num_classes).
+        num_classes: C.
+        strength: penalty on weights of standardised latents.
+        max_iterations: limit of L-BFGS.
 
     Returns:
-      The probe, with the standardisation folded in.
+        The probe, with the standardisation folded in.
     """
     check_positive(strength=strength, max_iterations=max_iterations)
     z_ND, labels_N = as_latents(z, "z"), checked_labels(labels, num_classes)

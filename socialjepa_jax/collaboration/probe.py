@@ -20,8 +20,8 @@ class Probe:
     """A linear head on raw latents: logits = z @ weight + bias.
 
     Attributes:
-      weight: [D, C], float64.
-      bias: [C], float64.
+        weight: [D, C], float64.
+        bias: [C], float64.
     """
 
     weight: Float64
@@ -51,14 +51,14 @@ def fit_probe(
     """Fits a probe by ridge regression of one-hot labels on standardised latents.
 
     Args:
-      z: raw latents [N, D].
-      labels: integers [N] in [0, num_classes).
-      num_classes: C.
-      ridge: absolute strength, or "auto" (10 folds over groups).
-      groups: [N] labels of rows that stay together in a fold.
+        z: raw latents [N, D].
+        labels: integers [N] in [0, num_classes).
+        num_classes: C.
+        ridge: absolute strength, or "auto" (10 folds over groups).
+        groups: [N] labels of rows that stay together in a fold.
 
     Returns:
-      The probe, with the standardisation folded in.
+        The probe, with the standardisation folded in.
     """
     labels_N = checked_labels(labels, num_classes)
     one_hot_NC = np.eye(num_classes)[labels_N]
@@ -83,13 +83,13 @@ def transfer_probe(
     `linear_map.backward(z2, kind)`; standardisation and bias are folded in.
 
     Args:
-      probe: fitted on raw latents of x.
-      linear_map: y ~ W x.
-      kind: "inverse" (W^-1, or the pseudoinverse if W is ill-conditioned), "regression"
-        (the reverse regression) or "procrustes" (the orthogonal factor of W).
+        probe: fitted on raw latents of x.
+        linear_map: y ~ W x.
+        kind: "inverse" (W^-1, or the pseudoinverse if W is ill-conditioned), "regression" (the
+            reverse regression) or "procrustes" (the orthogonal factor of W).
 
     Returns:
-      A probe on raw latents of y.
+        A probe on raw latents of y.
     """
     matrix_ED, offset_D = linear_map.affine_back(kind)
     if probe.weight.shape[0] != offset_D.size:
@@ -101,7 +101,7 @@ def checked_labels(labels: ArrayLike, num_classes: int) -> np.ndarray:
     """Returns the labels as an array [N] of integers in [0, num_classes).
 
     Raises:
-      InputError: if they are anything else.
+        InputError: if they are anything else.
     """
     labels_N = np.asarray(labels)
     if labels_N.ndim != 1 or labels_N.dtype.kind not in "iu":

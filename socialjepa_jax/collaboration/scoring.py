@@ -59,17 +59,17 @@ def score_probes(
     """Computes held-out accuracies of probes of x on x and on y, by probe and classifier.
 
     Args:
-      linear_map: y ~ W x.
-      train, test: raw latents x [N, D], y [N, E], and labels [N] of any type.
-      groups: labels of training rows that stay together in the folds that choose the ridge.
+        linear_map: y ~ W x.
+        train, test: raw latents x [N, D], y [N, E], and labels [N] of any type.
+        groups: labels of training rows that stay together in the folds that choose the ridge.
 
     Returns:
-      `own` (x on x), `raw` (on y without transfer, if D = E), `regression`, `inverse` and
-      `procrustes` (transferred through the map), `oracle` (fitted on y) and `frequent` (always
-      the most frequent held-out class), each with "logistic" and "ridge".
+        `own` (x on x), `raw` (on y without transfer, if D = E), `regression`, `inverse` and
+        `procrustes` (transferred through the map), `oracle` (fitted on y) and `frequent` (always
+        the most frequent held-out class), each with "logistic" and "ridge".
 
     Raises:
-      InputError: if the training rows hold fewer than 2 classes.
+        InputError: if the training rows hold fewer than 2 classes.
     """
     names, classes = np.unique(np.concatenate([train[2], test[2]]), return_inverse=True)
     fit_N, held_N = np.split(classes, [len(train[2])])
@@ -107,10 +107,10 @@ def probe_matrix(
     Probes are transferred by the reverse regression; the diagonal holds each space's own probe.
 
     Args:
-      spaces: K raw latents [N, D_k].
-      maps: (i, j) -> map from space i to space j, for i != j.
-      labels: [N] of any type.
-      train, test: row numbers.
+        spaces: K raw latents [N, D_k].
+        maps: (i, j) -> map from space i to space j, for i != j.
+        labels: [N] of any type.
+        train, test: row numbers.
     """
     names, classes = np.unique(labels, return_inverse=True)
     probes = [fit_logistic(z[train], classes[train], len(names)) for z in spaces]

@@ -31,9 +31,9 @@ class Candidates:
     block; a pair above the bounds of both its rows is dropped.
 
     Args:
-      count: number of samples N.
-      k: number of neighbours K.
-      dtype: of the distances.
+        count: number of samples N.
+        k: number of neighbours K.
+        dtype: of the distances.
     """
 
     def __init__(self, count: int, k: int, dtype: np.dtype) -> None:
@@ -47,12 +47,12 @@ class Candidates:
         """Adds the pairs of a block.
 
         Args:
-          corner: first row and first column of the block.
-          d_BB: distances, infinite for entries that are no pair.
-          minima_BG: minima over groups of the distances of every row, and of every column.
+            corner: first row and first column of the block.
+            d_BB: distances, infinite for entries that are no pair.
+            minima_BG: minima over groups of the distances of every row, and of every column.
 
         Raises:
-          TooManyTies: if more than half of the capacity remains after pruning.
+            TooManyTies: if more than half of the capacity remains after pruning.
         """
         rows, columns = (slice(first, first + len(d_BB)) for first in corner)
         for part, minima in zip((rows, columns), minima_BG):
@@ -102,8 +102,8 @@ def overlap_sums(x_NN: sparse.csr_array, y_NN: sparse.csr_array, ks: tuple[int, 
     """Sums NO@k over rows, by index and in expectation: [2, len(ks)]; see `neighbors.overlap`.
 
     Args:
-      x_NN, y_NN: distances of candidates, at least max(ks) + 1 per row; see `Candidates.matrix`.
-      ks: numbers of neighbours.
+        x_NN, y_NN: distances of candidates, at least max(ks) + 1 per row; see `Candidates.matrix`.
+        ks: numbers of neighbours.
     """
     sums = np.zeros((2, len(ks)))
     for start in range(0, x_NN.shape[0], _SORTED_ROWS):

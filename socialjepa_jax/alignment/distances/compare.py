@@ -33,13 +33,13 @@ class Geometry:
     """Agreement of two spaces on distances and neighbours.
 
     Attributes:
-      dsc: Spearman correlation of the distances of all pairs i < j, average ranks for ties.
-      dsc_bound: bound on the error of `dsc`; 0 if it is exact.
-      overlap: k -> NO@k, eq. (7), ties to the lowest index. Samples are removed from their own
-        neighbours by index.
-      overlap_expected: k -> expectation of NO@k if ties are broken at random.
-      joint: counts int64 [H, H] of pairs in bins of the two distances, of about equal mass;
-        None if `dsc` is exact.
+        dsc: Spearman correlation of the distances of all pairs i < j, average ranks for ties.
+        dsc_bound: bound on the error of `dsc`; 0 if it is exact.
+        overlap: k -> NO@k, eq. (7), ties to the lowest index. Samples are removed from their own
+            neighbours by index.
+        overlap_expected: k -> expectation of NO@k if ties are broken at random.
+        joint: counts int64 [H, H] of pairs in bins of the two distances, of about equal mass; None
+            if `dsc` is exact.
     """
 
     dsc: float
@@ -61,12 +61,12 @@ def compare(
     """Compares the distances and neighbours of the same N samples in two spaces.
 
     Args:
-      x, y: [N, D] and [N, E], N >= 3.
-      ks: numbers of neighbours; those >= N are left out.
-      bins: side H of the joint histogram.
-      exact: True to rank all distances in float64, False for the joint histogram; None for exact
-        up to 4,096 samples.
-      mesh: devices to share the rows; None for one.
+        x, y: [N, D] and [N, E], N >= 3.
+        ks: numbers of neighbours; those >= N are left out.
+        bins: side H of the joint histogram.
+        exact: True to rank all distances in float64, False for the joint histogram; None for exact
+            up to 4,096 samples.
+        mesh: devices to share the rows; None for one.
     """
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     n = len(x_ND)

@@ -27,10 +27,10 @@ class PairStatistics:
     """Statistics of all rows and pairs of two spaces.
 
     Attributes:
-      overlaps: [2, len(ks)] mean shares of common neighbours, see `neighbors.overlap`.
-      joint: counts of pairs int64 [H, H], or None.
-      distances: squared distances of all pairs in both spaces, float64 [P] each in the same
-        order, or None.
+        overlaps: [2, len(ks)] mean shares of common neighbours, see `neighbors.overlap`.
+        joint: counts of pairs int64 [H, H], or None.
+        distances: squared distances of all pairs in both spaces, float64 [P] each in the same
+            order, or None.
     """
 
     overlaps: Float64
@@ -65,10 +65,10 @@ def count_pairs(
     """Adds pairs to the joint histogram.
 
     Args:
-      joint_H: flat histogram, int32 [H * H].
-      d: squared distances [B, C] in both spaces.
-      tables: bins of both spaces.
-      pair_BC: marks the pairs to add.
+        joint_H: flat histogram, int32 [H * H].
+        d: squared distances [B, C] in both spaces.
+        tables: bins of both spaces.
+        pair_BC: marks the pairs to add.
     """
     bins = round(len(joint_H) ** 0.5)
     x_BC, y_BC = (_codes(d_BC, table) for d_BC, table in zip(d, tables))
@@ -90,10 +90,10 @@ def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:
     orders within bins are unrelated, the error is about the square of that.
 
     Args:
-      joint_HH: counts int64 [H, H].
+        joint_HH: counts int64 [H, H].
 
     Returns:
-      The correlation and the bound; NaN if a space has all pairs in one bin.
+        The correlation and the bound; NaN if a space has all pairs in one bin.
     """
     total = int(joint_HH.sum())
     ranks, within, between = [], [], []

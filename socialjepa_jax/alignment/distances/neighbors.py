@@ -71,7 +71,7 @@ def nearest(d_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     rounding leaves the k-th value uncertain, whole rows are searched in float64.
 
     Returns:
-      Values and indices, [B, k] each.
+        Values and indices, [B, k] each.
     """
     if d_BN.dtype == jnp.float32:
         return _two_level(d_BN, k)
@@ -111,13 +111,13 @@ def overlap(dx_BN: jax.Array, dy_BN: jax.Array, ks: tuple[int, ...]) -> tuple[ja
     """Share of common k nearest neighbours NO@k, eq. (7).
 
     Args:
-      dx_BN, dy_BN: distances in two spaces, infinite for excluded columns; every row has at least
-        max(ks) finite ones.
-      ks: numbers of neighbours.
+        dx_BN, dy_BN: distances in two spaces, infinite for excluded columns; every row has at least
+            max(ks) finite ones.
+        ks: numbers of neighbours.
 
     Returns:
-      Two arrays [B, len(ks)]: with ties to the lowest index, and in expectation if ties at the
-      k-th distance are broken at random.
+        Two arrays [B, len(ks)]: with ties to the lowest index, and in expectation if ties at the
+        k-th distance are broken at random.
     """
     spaces = dx_BN, dy_BN
     lists = [nearest(d_BN, max(ks) + 1) for d_BN in spaces]

@@ -35,10 +35,10 @@ def run(
     """Computes the statistics of all pairs of samples.
 
     Args:
-      x_ND, y_NE: two spaces.
-      ks: numbers of neighbours, below N.
-      bins: side of the joint histogram of float32 distances; 0 for no histogram and float64.
-      mesh: devices to share the work; None for one.
+        x_ND, y_NE: two spaces.
+        ks: numbers of neighbours, below N.
+        bins: side of the joint histogram of float32 distances; 0 for no histogram and float64.
+        mesh: devices to share the work; None for one.
     """
     count = len(x_ND)
     arrays = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]

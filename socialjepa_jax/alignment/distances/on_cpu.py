@@ -47,7 +47,7 @@ def run(
     """Computes the statistics of all pairs; arguments as for `on_accelerator.run`.
 
     Raises:
-      TooManyTies: if too many distances are equal to keep all candidates.
+        TooManyTies: if too many distances are equal to keep all candidates.
     """
     count = len(x_ND)
     side = _SIDES[bool(ks) and count >= 4 * _SIDES[0]]
@@ -152,16 +152,16 @@ def _block(
     """Computes one block.
 
     Args:
-      joint: flat joint histogram, int32 [H * H].
-      sides: latents of the rows and of the columns of the block, [B, D], for both spaces.
-      tables: bins of both spaces.
-      bounds: first row, first column, and number of samples.
-      groups: number of groups G; 0 for no minima.
-      bins: H.
+        joint: flat joint histogram, int32 [H * H].
+        sides: latents of the rows and of the columns of the block, [B, D], for both spaces.
+        tables: bins of both spaces.
+        bounds: first row, first column, and number of samples.
+        groups: number of groups G; 0 for no minima.
+        bins: H.
 
     Returns:
-      The histogram with the pairs added; distances [B, B] of both spaces, infinite for entries
-      that are no pair; and their minima [B, G] over groups, by row and by column.
+        The histogram with the pairs added; distances [B, B] of both spaces, infinite for entries
+        that are no pair; and their minima [B, G] over groups, by row and by column.
     """
     row, column, count = bounds
     offset_B = jnp.arange(len(sides[0][0]), dtype=jnp.int32)

@@ -34,15 +34,15 @@ def pair_budget(
     """Fits subsets of the training pairs and scores each fit on all test pairs.
 
     Args:
-      train, test: raw latents (x, y).
-      sizes: numbers of pairs; those beyond all pairs are replaced by all.
-      repeats: draws per size (1 for all pairs); draws of one repeat are nested.
-      seed: of the draws.
-      back: common space of DSC and NOS.
-      **options: of `fit`, without groups.
+        train, test: raw latents (x, y).
+        sizes: numbers of pairs; those beyond all pairs are replaced by all.
+        repeats: draws per size (1 for all pairs); draws of one repeat are nested.
+        seed: of the draws.
+        back: common space of DSC and NOS.
+        **options: of `fit`, without groups.
 
     Returns:
-      One row per fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+        One row per fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     sizes = [*(size for size in sorted(set(sizes)) if size < len(x)), len(x)]
@@ -68,12 +68,12 @@ def pair_noise(
     """Fits training pairs of which a share is mismatched and scores each fit on true test pairs.
 
     Args:
-      train, test, seed, back, **options: as for `pair_budget`.
-      fractions: shares of pairs whose y are exchanged in a random cycle.
-      repeats: draws per fraction.
+        train, test, seed, back, **options: as for `pair_budget`.
+        fractions: shares of pairs whose y are exchanged in a random cycle.
+        repeats: draws per fraction.
 
     Returns:
-      One row per fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+        One row per fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     rows = []

@@ -42,10 +42,10 @@ def to_safetensors(linear_map: LinearMap, path: Location, *, back: str = "regres
     """Writes both directions on raw latents as float32 weights in the layout of torch.nn.Linear.
 
     Args:
-      linear_map: map.
-      path: file to write, with the tensors `forward.weight` [E, D], `forward.bias` [E],
-        `backward.weight` [D, E] and `backward.bias` [D].
-      back: kind of `backward`.
+        linear_map: map.
+        path: file to write, with the tensors `forward.weight` [E, D], `forward.bias` [E],
+            `backward.weight` [D, E] and `backward.bias` [D].
+        back: kind of `backward`.
     """
     tensors = {}
     affine = {"forward": linear_map.affine(), "backward": linear_map.affine_back(back)}
@@ -60,9 +60,9 @@ def to_onnx(linear_map: LinearMap, path: Location, *, back: str | None = None) -
     """Writes an ONNX model (opset 13, float32) with input `x` [N, D] and output `y` [N, E].
 
     Args:
-      linear_map: map.
-      path: file to write.
-      back: None for `forward` on raw latents, or the kind of `backward`.
+        linear_map: map.
+        path: file to write.
+        back: None for `forward` on raw latents, or the kind of `backward`.
     """
     affine = linear_map.affine() if back is None else linear_map.affine_back(back)
     with open(path, "wb") as file:

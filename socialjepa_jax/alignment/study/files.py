@@ -27,12 +27,12 @@ def read_latents(path: Location, key: str | None = None) -> np.ndarray:
     """Reads a matrix of embeddings [N, D] of floating-point numbers.
 
     Args:
-      path: .npy, .npz, .safetensors or .parquet file.
-      key: array of an .npz or .safetensors file, or column of a parquet file (lists of equal
-        length). Optional if only one fits; ignored for .npy.
+        path: .npy, .npz, .safetensors or .parquet file.
+        key: array of an .npz or .safetensors file, or column of a parquet file (lists of equal
+            length). Optional if only one fits; ignored for .npy.
 
     Raises:
-      InputError: if the file is damaged, unsafe or has other contents; the message names it.
+        InputError: if the file is damaged, unsafe or has other contents; the message names it.
     """
     array = read_array(path, key, ndim=2)
     if not _is_float(array.dtype):
@@ -54,9 +54,9 @@ def read_column(path: Location, key: str | None = None, *, option: str = "--key"
     """Reads one value per sample (ids, groups or labels), integers or text: [N].
 
     Args:
-      path: any supported file.
-      key: as for `read_latents`.
-      option: flag that sets the key, named in messages.
+        path: any supported file.
+        key: as for `read_latents`.
+        option: flag that sets the key, named in messages.
     """
     array = read_array(path, key, ndim=1, option=option)
     if array.ndim != 1 or array.dtype.kind not in "iuSU":
@@ -72,8 +72,8 @@ def read_array(
     """Reads an array of any shape.
 
     Args:
-      path, key, option: as for `read_latents` and `read_column`.
-      ndim: without a key, number of axes of the arrays to choose from.
+        path, key, option: as for `read_latents` and `read_column`.
+        ndim: without a key, number of axes of the arrays to choose from.
     """
     path = Path(path)
     reader = _format(path)

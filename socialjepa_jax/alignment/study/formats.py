@@ -41,8 +41,8 @@ class Format:
     """Readers of one kind of file.
 
     Attributes:
-      names: path -> number of axes of every named array.
-      read: (path, name) -> array.
+        names: path -> number of axes of every named array.
+        read: (path, name) -> array.
     """
 
     names: Callable[[Path], Mapping[str, int]]

@@ -21,9 +21,9 @@ class Column:
     """A file with one value per row.
 
     Attributes:
-      path: file.
-      key: name of the column; None if there is only one.
-      option: flag that sets the key, named in messages.
+        path: file.
+        key: name of the column; None if there is only one.
+        option: flag that sets the key, named in messages.
     """
 
     path: str
@@ -43,13 +43,13 @@ class Sources:
     """Files of two or more spaces and of the columns that describe their rows.
 
     Attributes:
-      spaces: files of embeddings.
-      key: array or column to read from files with several.
-      ids: empty; or one column with names of rows that are already paired; or one column of
-        unique ids per space, by which rows are paired.
-      groups, labels: columns by row of the first space.
-      strata: columns by row of the first space.
-      drop_nonfinite: True to drop rows with NaN or Inf in any space, False to refuse them.
+        spaces: files of embeddings.
+        key: array or column to read from files with several.
+        ids: empty; or one column with names of rows that are already paired; or one column of
+            unique ids per space, by which rows are paired.
+        groups, labels: columns by row of the first space.
+        strata: columns by row of the first space.
+        drop_nonfinite: True to drop rows with NaN or Inf in any space, False to refuse them.
     """
 
     spaces: tuple[str, ...]
@@ -73,11 +73,11 @@ class Spaces:
     """Embeddings of the same states, row by row.
 
     Attributes:
-      names: unique names of the spaces.
-      latents: [N, D_k] per space, memory-mapped if possible.
-      items: [N] names of the rows.
-      groups, labels, strata: [N] or None.
-      layers: per space, all matrices of its file by name; rows as in `latents`.
+        names: unique names of the spaces.
+        latents: [N, D_k] per space, memory-mapped if possible.
+        items: [N] names of the rows.
+        groups, labels, strata: [N] or None.
+        layers: per space, all matrices of its file by name; rows as in `latents`.
     """
 
     names: tuple[str, ...]
@@ -93,7 +93,7 @@ def read_spaces(sources: Sources) -> Spaces:
     """Reads all files, pairs their rows and checks them.
 
     Raises:
-      InputError: if a file cannot be used; the message names the file and the row.
+        InputError: if a file cannot be used; the message names the file and the row.
     """
     latents = [files.read_latents(path, sources.key) for path in sources.spaces]
     for path, z in zip(sources.spaces, latents):
@@ -190,14 +190,14 @@ def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarra
     """Pairs rows by id: the rows of every file whose ids are in all files, in the first's order.
 
     Args:
-      ids: one array of unique ids per file.
-      names: names of the files for messages.
+        ids: one array of unique ids per file.
+        names: names of the files for messages.
 
     Returns:
-      An int64 array of rows per file, all of equal length.
+        An int64 array of rows per file, all of equal length.
 
     Raises:
-      InputError: if an id occurs twice in a file, or no id occurs in all files.
+        InputError: if an id occurs twice in a file, or no id occurs in all files.
     """
     for name, column in zip(names, ids):
         values, first, counts = np.unique(column, return_index=True, return_counts=True)

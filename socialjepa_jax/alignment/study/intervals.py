@@ -30,8 +30,8 @@ class GroupBootstrap:
     """Draws of groups among the resampled rows.
 
     Attributes:
-      weights: [R, N] how often each draw contains each row.
-      shrinkage: ratio of the spread over all measured rows to that over the resampled rows.
+        weights: [R, N] how often each draw contains each row.
+        shrinkage: ratio of the spread over all measured rows to that over the resampled rows.
     """
 
     weights: Float64
@@ -64,13 +64,13 @@ def map_intervals(
     """Computes intervals of the metrics of a map, and of their paired differences to no map.
 
     Args:
-      linear_map: fitted on other pairs.
-      sample: the resampled rows.
-      metrics: back -> metrics of all measured rows.
-      bootstrap: draws of the resampled rows.
+        linear_map: fitted on other pairs.
+        sample: the resampled rows.
+        metrics: back -> metrics of all measured rows.
+        bootstrap: draws of the resampled rows.
 
     Returns:
-      Two dictionaries, back -> metric -> interval.
+        Two dictionaries, back -> metric -> interval.
     """
     x, y = linear_map.standardize(*sample)
     spaces = {back: common_space(linear_map, x, y, back) for back in BACKS}

@@ -18,9 +18,9 @@ class Novelty:
     """Mahalanobis distance to the training latents, as a quantile of their own distances.
 
     Attributes:
-      mean: [D].
-      whitening: [D, D]; (z - mean) @ whitening has unit variance in every direction.
-      distances: sorted distances of training rows that `mean` and `whitening` were not fitted on.
+        mean: [D].
+        whitening: [D, D]; (z - mean) @ whitening has unit variance in every direction.
+        distances: sorted distances of training rows that `mean` and `whitening` were not fitted on.
     """
 
     mean: Float64

@@ -41,11 +41,11 @@ def write_spaces(
     """Writes alignment.json, items.csv, and the maps of every pair and of every space to the hub.
 
     Args:
-      folder: to write to.
-      comparison: results.
-      spaces: the compared spaces.
-      settings: of the comparison.
-      probes: accuracies [K, K], or None without labels.
+        folder: to write to.
+        comparison: results.
+        spaces: the compared spaces.
+        settings: of the comparison.
+        probes: accuracies [K, K], or None without labels.
     """
     for (i, j), pair in comparison.pairs.items():
         pair.linear_map.save(folder / f"map_{i + 1}_{j + 1}.npz")

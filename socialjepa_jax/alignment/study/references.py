@@ -30,9 +30,9 @@ class Reference:
     """Held-out R2 of one way to predict y from x.
 
     Attributes:
-      r2: on the resampled rows.
-      interval: of `r2`.
-      difference: interval of the paired difference to the map under study.
+        r2: on the resampled rows.
+        interval: of `r2`.
+        difference: interval of the paired difference to the map under study.
     """
 
     r2: float
@@ -51,12 +51,12 @@ def compare_maps(
     """Fits other maps and compares their R2, in the units in which `linear_map` standardises y.
 
     Args:
-      linear_map: the map under study, which is the first entry.
-      train: pairs that all maps are fitted on.
-      sample: held-out pairs, the resampled rows.
-      groups: labels of the training rows, kept together when the MLP holds some out.
-      bootstrap: draws of the resampled rows.
-      settings: give `standardize` and the seed.
+        linear_map: the map under study, which is the first entry.
+        train: pairs that all maps are fitted on.
+        sample: held-out pairs, the resampled rows.
+        groups: labels of the training rows, kept together when the MLP holds some out.
+        bootstrap: draws of the resampled rows.
+        settings: give `standardize` and the seed.
     """
     x, y = sample
     rotation = fit(*train, method="procrustes", standardize=settings.standardize)
@@ -114,8 +114,8 @@ def relative(z: ArrayLike, anchors: ArrayLike) -> Float64:
     make all cosines alike.
 
     Args:
-      z: raw latents [N, D].
-      anchors: raw latents [A, D] of the same space, of states that the other space also has.
+        z: raw latents [N, D].
+        anchors: raw latents [A, D] of the same space, of states that the other space also has.
     """
     anchors_AD = as_latents(anchors, "anchors")
     centre_D = anchors_AD.mean(axis=0)
@@ -128,7 +128,7 @@ def relative_scores(
     """Scores relative representations with anchors among the training rows.
 
     Returns:
-      The number of anchors, `space_scores` of the resampled rows, and their intervals.
+        The number of anchors, `space_scores` of the resampled rows, and their intervals.
     """
     anchors = sample_rows(np.arange(len(train[0])), _ANCHORS, seed)
     a, b = (relative(z, base[anchors]) for z, base in zip(sample, train))

@@ -20,9 +20,9 @@ class Search:
     """Result of one direction of search.
 
     Attributes:
-      scores: recall@k, mrr and median_rank.
-      intervals: of recall@1, recall@10 and mrr.
-      ranks: [M] rank of every query's match; ties share their mid-rank.
+        scores: recall@k, mrr and median_rank.
+        intervals: of recall@1, recall@10 and mrr.
+        ranks: [M] rank of every query's match; ties share their mid-rank.
     """
 
     scores: dict[str, float]
@@ -57,10 +57,10 @@ def run_searches(
     """Searches in every direction.
 
     Args:
-      linear_map: fitted on other pairs.
-      test: the measured rows.
-      resampled: bool [M], marks the rows that `bootstrap` draws from.
-      bootstrap: draws of the resampled rows.
+        linear_map: fitted on other pairs.
+        test: the measured rows.
+        resampled: bool [M], marks the rows that `bootstrap` draws from.
+        bootstrap: draws of the resampled rows.
     """
     searches = {}
     for name, spaces in search_spaces(linear_map, *test).items():

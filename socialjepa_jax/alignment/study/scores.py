@@ -29,8 +29,8 @@ def map_scores(
     """Scores a map: `mse`, `r2`, and `<back>/<key>` of `space_scores` for every common space.
 
     Args:
-      linear_map, x_test, y_test: as for `evaluate`, N >= 4; NOS needs N > 10.
-      backs: common spaces, see `evaluate`.
+        linear_map, x_test, y_test: as for `evaluate`, N >= 4; NOS needs N > 10.
+        backs: common spaces, see `evaluate`.
     """
     x, y = as_pairs(x_test, y_test, "x_test", "y_test")
     x, y = linear_map.standardize(x, y)
@@ -56,7 +56,7 @@ class MapFreeScores:
     """Similarity of two spaces without a map; computes what depends on one space only once.
 
     Args:
-      x, y: standardised latents [N, D] and [N, E] of the same samples.
+        x, y: standardised latents [N, D] and [N, E] of the same samples.
     """
 
     def __init__(self, x: Float64, y: Float64) -> None:

@@ -24,7 +24,6 @@ TRAIN_ROWS = 20_000
 TEST_ROWS = 20_000
 RESAMPLED_ROWS = 1_000
 
-
 Pair = tuple[np.ndarray, np.ndarray]  # x and y, row by row
 Labels = Sequence[Pair | None]  # groups and strata, each of two sets of rows
 
@@ -34,11 +33,11 @@ class Settings:
     """Settings of a study.
 
     Attributes:
-      method, ridge, standardize, rank, trim, scale: as for `fit`.
-      test_fraction: share of the rows that is held out, by whole groups.
-      seed: of the split, the null and the intervals.
-      permutations: number of fits on shuffled pairs.
-      resamples: number of bootstrap draws.
+        method, ridge, standardize, rank, trim, scale: as for `fit`.
+        test_fraction: share of the rows that is held out, by whole groups.
+        seed: of the split, the null and the intervals.
+        permutations: number of fits on shuffled pairs.
+        resamples: number of bootstrap draws.
     """
 
     method: str = "ridge"
@@ -59,7 +58,7 @@ class Settings:
 
     def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
         """Fits the map that the settings describe."""
-        ridge = 1e-3 if self.method == "procrustes" else self.ridge  # which has no ridge to choose
+        ridge = 1e-3 if self.method == "procrustes" else self.ridge  # needs no choice
         return fit(x, y, groups=groups, **self._options(ridge))
 
     def refit(self, linear_map: LinearMap) -> dict[str, Any]:
@@ -82,10 +81,10 @@ class Settings:
         """Repeats the fit of a map on shuffled pairs.
 
         Args:
-          linear_map: map of the true pairs.
-          score: (map, x_test, y_test) -> metrics.
-          train, test, map_free: as for `permutation_null`.
-          labels: groups and strata of (train, test).
+            linear_map: map of the true pairs.
+            score: (map, x_test, y_test) -> metrics.
+            train, test, map_free: as for `permutation_null`.
+            labels: groups and strata of (train, test).
         """
         options = self.refit(linear_map)
         return permutation_null(
@@ -105,11 +104,11 @@ class Split:
     """Row numbers of the parts of a study, int64.
 
     Attributes:
-      train: all training rows.
-      train_sample: training rows of what is fitted many times.
-      test: measured rows.
-      resampled: measured rows of nulls, intervals and curves.
-      num_held_out: number of held-out rows, more than `test` has only beyond `TEST_ROWS`.
+        train: all training rows.
+        train_sample: sample of the training rows, for repeated fits.
+        test: measured rows.
+        resampled: sample of the measured rows, for nulls, intervals and curves.
+        num_held_out: number of held-out rows, of which at most `TEST_ROWS` are measured.
     """
 
     train: np.ndarray
@@ -133,7 +132,7 @@ def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """Marks whole groups, in random order, until `fraction` of all rows is held out: bool [N].
 
     Raises:
-      InputError: if the fraction or the number of groups leaves a part empty.
+        InputError: if the fraction or the number of groups leaves a part empty.
     """
     if not 0 < fraction < 1:
         raise InputError(f"test_fraction={fraction} must lie between 0 and 1")

@@ -23,11 +23,11 @@ class PairResult:
     """Result of the map from one space to another.
 
     Attributes:
-      linear_map: fitted on the training rows.
-      metrics: of `evaluate` in the space of y.
-      interval: 95 % interval of R2 over groups.
-      null: largest R2 of the same fit on shuffled pairs.
-      hub_r2: R2 through the hub, by rotations only.
+        linear_map: fitted on the training rows.
+        metrics: of `evaluate` in the space of y.
+        interval: 95 % interval of R2 over groups.
+        null: largest R2 of the same fit on shuffled pairs.
+        hub_r2: R2 through the hub, by rotations only.
     """
 
     linear_map: LinearMap
@@ -47,10 +47,10 @@ class Comparison:
     """Results for K spaces.
 
     Attributes:
-      split: row numbers of the fitted (`train`) and of the measured rows (`test`).
-      pairs: (i, j) -> result of the map from space i to space j.
-      hub: fitted on the training rows.
-      cka: debiased CKA [K, K], without a map.
+        split: row numbers of the fitted (`train`) and of the measured rows (`test`).
+        pairs: (i, j) -> result of the map from space i to space j.
+        hub: fitted on the training rows.
+        cka: debiased CKA [K, K], without a map.
     """
 
     split: Split
@@ -76,11 +76,11 @@ def compare_spaces(
     """Fits maps in both directions between every two spaces, and a hub between all.
 
     Args:
-      spaces: K raw latents [N, D_k].
-      settings, groups, strata: as for `run_study`.
+        spaces: K raw latents [N, D_k].
+        settings, groups, strata: as for `run_study`.
 
     Raises:
-      InputError: if there are too few pairs, or the test part of a space is constant.
+        InputError: if there are too few pairs, or the test part of a space is constant.
     """
     check_pairs(len(spaces[0]))
     group_N = np.arange(len(spaces[0])) if groups is None else groups

@@ -30,9 +30,9 @@ class Stitch:
     """A linear map plus an MLP fitted to its residual: y ~ W x + m(x), standardised.
 
     Attributes:
-      linear_map: the linear part, unchanged.
-      params: float32 weights of the MLP.
-      epochs: full-batch steps taken; 0 if the MLP never improved the validation loss.
+        linear_map: the linear part, unchanged.
+        params: float32 weights of the MLP.
+        epochs: epoch of the weights; 0 if the MLP never improved the validation loss.
     """
 
     linear_map: LinearMap
@@ -63,13 +63,13 @@ def fit_stitch(
     stitch is worse than the linear map only by chance.
 
     Args:
-      linear_map: fitted on the same pairs.
-      x, y: raw latents [N, D] and [N, E].
-      hidden: number of hidden units.
-      epochs: maximum number of full-batch AdamW steps.
-      learning_rate: initial value of a cosine schedule.
-      groups: [N] labels of rows that stay together in the validation split; None: single rows.
-      seed: of the initial weights and the split.
+        linear_map: fitted on the same pairs.
+        x, y: raw latents [N, D] and [N, E].
+        hidden: number of hidden units.
+        epochs: maximum number of full-batch AdamW steps.
+        learning_rate: initial value of a cosine schedule.
+        groups: [N] labels of rows that stay together in the validation split; None: single rows.
+        seed: of the initial weights and the split.
     """
     check_positive(hidden=hidden, epochs=epochs, learning_rate=learning_rate)
     x_ND, y_NE = as_pairs(x, y, "x", "y")

@@ -36,27 +36,27 @@ class Study:
     """Results of a study; on the measured rows unless stated otherwise.
 
     Attributes:
-      settings: of the study.
-      split: row numbers of the given arrays.
-      linear_map: fitted on all training rows.
-      metrics: back -> metrics of `evaluate`.
-      intervals: back -> metric -> 95 % interval over groups.
-      differences: back -> metric -> interval of the paired difference to no map.
-      null: on the resampled rows; its metrics are those of `scores` and `retrieval`, such as `r2`,
-        `forward/dsc`, `svcca`, `x -> y, forward/mrr`.
-      references: other ways to predict y, on the resampled rows.
-      relative: number of anchors, scores and intervals of relative representations.
-      searches: direction -> result.
-      budget, noise: rows of `curves`.
-      joint: [H, H] counts of pairs by ranks of distance in W x and in y.
-      dsc_bound: bound on the error of `dsc`; 0 if it is exact.
-      row_errors: [M] standardised squared error of each row, per feature.
-      novelty: of queries, fitted on training latents of x.
-      novelty_scores: [M] scores of `novelty`.
-      group_r2: group -> R2, for groups with at least 2 measured rows.
-      ceiling: R2 that repeats of a state allow; NaN without repeats.
-      similarity: map-free similarities by name, on the resampled rows.
-      ranks: effective ranks of x and of y, on the resampled rows.
+        settings: of the study.
+        split: row numbers of the given arrays.
+        linear_map: fitted on all training rows.
+        metrics: back -> metrics of `evaluate`.
+        intervals: back -> metric -> 95 % interval over groups.
+        differences: back -> metric -> interval of the paired difference to no map.
+        null: on the resampled rows; its metrics are those of `scores` and `retrieval`, such as
+            `r2`, `forward/dsc`, `svcca`, `x -> y, forward/mrr`.
+        references: other ways to predict y, on the resampled rows.
+        relative: number of anchors, scores and intervals of relative representations.
+        searches: direction -> result.
+        budget, noise: rows of `curves`.
+        joint: [H, H] counts of pairs by ranks of distance in W x and in y.
+        dsc_bound: bound on the error of `dsc`; 0 if it is exact.
+        row_errors: [M] standardised squared error of each row, per feature.
+        novelty: of queries, fitted on training latents of x.
+        novelty_scores: [M] scores of `novelty`.
+        group_r2: group -> R2, for groups with at least 2 measured rows.
+        ceiling: R2 that repeats of a state allow; NaN without repeats.
+        similarity: map-free similarities by name, on the resampled rows.
+        ranks: effective ranks of x and of y, on the resampled rows.
     """
 
     settings: Settings
@@ -103,15 +103,15 @@ def run_study(
     """Fits a map on one part of the pairs and measures it on the rest.
 
     Args:
-      x, y: raw latents [N, D] and [N, E] of the same states, row by row; memory-mapped arrays
-        may be larger than memory.
-      settings: of fit, split and resampling.
-      groups: [N] labels of rows that must not be split (objects, or states with repeats); None:
-        single rows.
-      strata: [N] labels within which the null shuffles pairs; None: all rows.
+        x, y: raw latents [N, D] and [N, E] of the same states, row by row; memory-mapped arrays may
+            be larger than memory.
+        settings: of fit, split and resampling.
+        groups: [N] labels of rows that must not be split (objects, or states with repeats); None:
+            single rows.
+        strata: [N] labels within which the null shuffles pairs; None: all rows.
 
     Raises:
-      InputError: if there are too few pairs, or the test part is constant.
+        InputError: if there are too few pairs, or the test part is constant.
     """
     group_N = np.arange(len(x)) if groups is None else groups
     split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings)
@@ -156,8 +156,8 @@ def _fit_split(
     """Splits the rows and fits the map.
 
     Returns:
-      The split; the pairs of `train_sample`, `test` and `resampled`; and the map of all training
-      rows.
+        The split; the pairs of `train_sample`, `test` and `resampled`; and the map of all training
+        rows.
     """
     x, y = checked_pairs(x, y, "x", "y")
     check_pairs(len(x))

@@ -44,9 +44,9 @@ def matrix_figure(
     """Draws a heat map from 0 to 1 with its values written in the cells.
 
     Args:
-      values: `values[i, j]` is in row i and column j.
-      row_names, column_names: labels of the ticks.
-      title, x_label, y_label: texts.
+        values: `values[i, j]` is in row i and column j.
+        row_names, column_names: labels of the ticks.
+        title, x_label, y_label: texts.
     """
     figure, axes = style.new_axes(
         height=1.4 + 0.42 * len(row_names), title=title, xlabel=x_label, ylabel=y_label

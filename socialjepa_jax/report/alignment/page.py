@@ -43,11 +43,11 @@ def write_pair_page(
     """Writes the page and its figures.
 
     Args:
-      path: of the HTML file.
-      study: results.
-      spaces: the two spaces.
-      probes: of `probe_scores`; empty without labels.
-      umap: True to draw UMAP figures.
+        path: of the HTML file.
+        study: results.
+        spaces: the two spaces.
+        probes: of `probe_scores`; empty without labels.
+        umap: True to draw UMAP figures.
     """
     album, names = Album(path), (spaces.names[0], spaces.names[1])
     map_figures = sections.spectrum(study, album), sections.distances(study, album)

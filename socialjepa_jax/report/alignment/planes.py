@@ -26,10 +26,10 @@ class _Pairs:
     """Standardised held-out pairs to draw.
 
     Attributes:
-      x, y: [N, D] and [N, E].
-      mapped: W x, [N, E].
-      groups, group_names: group of every pair for colours, and the names of the groups.
-      names: of the spaces.
+        x, y: [N, D] and [N, E].
+        mapped: W x, [N, E].
+        groups, group_names: group of every pair for colours, and the names of the groups.
+        names: of the spaces.
     """
 
     x: Float64
@@ -54,13 +54,13 @@ def planes(
     """Draws principal components and, if wanted, UMAP, each before and after the map.
 
     Args:
-      linear_map: y ~ W x.
-      x, y: raw latents of held-out pairs, [N, D] and [N, E].
-      labels: [N] for colours, or None.
-      names: of the spaces.
-      album: takes the figures.
-      umap: True to draw UMAP too; without umap-learn a line says how to install it.
-      seed: of UMAP and of the choice of pairs.
+        linear_map: y ~ W x.
+        x, y: raw latents of held-out pairs, [N, D] and [N, E].
+        labels: [N] for colours, or None.
+        names: of the spaces.
+        album: takes the figures.
+        umap: True to draw UMAP too; without umap-learn a line says how to install it.
+        seed: of UMAP and of the choice of pairs.
     """
     order = np.random.default_rng(seed).permutation(len(x))[:_EMBEDDED_PAIRS]
     zx, zy = linear_map.standardize(x[order], y[order])

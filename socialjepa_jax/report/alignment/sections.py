@@ -117,9 +117,9 @@ def items_section(study: Study, items: np.ndarray, album: Album) -> html.Html:
     """Returns the R2 of groups and tables of the worst and best items.
 
     Args:
-      study: results.
-      items: [N] names of all rows.
-      album: takes the figures.
+        study: results.
+        items: [N] names of all rows.
+        album: takes the figures.
     """
     parts = []
     if study.group_r2:

@@ -21,10 +21,10 @@ def write_spaces_page(
     """Writes the page and its figures.
 
     Args:
-      path: of the HTML file.
-      comparison: results.
-      spaces: the compared spaces.
-      probes: of `space_probes`; None without labels.
+        path: of the HTML file.
+        comparison: results.
+        spaces: the compared spaces.
+        probes: of `space_probes`; None without labels.
     """
     album, names = Album(path), list(spaces.names)
     direct, hub = comparison.matrix("r2"), comparison.matrix("hub_r2")
