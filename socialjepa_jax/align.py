@@ -11,7 +11,6 @@ items.csv. Exit codes: 0 done, 2 bad input.
 import contextlib
 import dataclasses
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -36,13 +35,8 @@ from socialjepa_jax.running import launch
 
 def cli() -> None:
     """Runs the command line, for `socialjepa-align` and `python -m socialjepa_jax.align`."""
-    values = flags.FLAGS
-    define_flags(values)
-    # --help prints the docstring and the flags of the main module, which a console script is not.
-    sys.modules["__main__"].__doc__ = __doc__
-    for flag in values.get_flags_for_module(__name__):
-        values.register_key_flag_for_module(sys.argv[0], flag)
-    launch.run(lambda: main(values))
+    define_flags(flags.FLAGS)
+    launch.run(lambda: main(flags.FLAGS))
 
 
 def define_flags(values: flags.FlagValues) -> None:

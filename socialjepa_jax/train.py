@@ -12,8 +12,14 @@ Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and save
 """
 
 import gc
+import importlib.util
 import os
 import pathlib
+import sys
+
+if importlib.util.find_spec("flax") is None:
+    print("error: training needs pip install 'socialjepa_jax[train]'", file=sys.stderr)
+    sys.exit(2)
 
 from absl import flags
 from ml_collections import config_flags

@@ -1,6 +1,8 @@
 """The spine's promises: independence, one result on any mesh, one compilation, exact repetition."""
 
+import collections
 import dataclasses
+import re
 from dataclasses import dataclass
 
 import chex
@@ -21,7 +23,7 @@ from socialjepa_jax.experimental.exact import ExactTrainer
 from socialjepa_jax.keys import Stream
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
-from socialjepa_jax.optim import AdamW
+from socialjepa_jax.optim import AdamW, Group
 
 CAMERAS, SEEDS = (0, 1), (3, 4)
 STATES, SIDE = 48, 8
@@ -425,3 +427,35 @@ def test_batches_that_are_passed_over_are_never_drawn(trainer, straight):
     _, found, _ = run(trainer, steps=4, state=jax.device_put(past))
     np.testing.assert_array_equal(found[:, 0], losses[:, 0])  # same draws, same parameters
     assert (found[:, 0] != straight[1][:, 0]).all()
+
+
+def lowered(objective):
+    """How often each operation occurs in the program of a step before optimisation."""
+    trainer = make(objective=objective)
+    settings = hparams()
+    state = jax.eval_shape(trainer.init, settings)
+    text = trainer.step.lower(state, source_of(trainer), settings).as_text()
+    return collections.Counter(re.findall(r"stablehlo\.\w+", text))
+
+
+@dataclass(frozen=True)
+class Grouped(MaskedLinear):
+    """The default treatment, spelt out; and a projection that changes nothing."""
+
+    def groups(self, params):
+        return {"kernel": Group()}
+
+    def project(self, params):
+        return params
+
+
+def test_what_an_objective_does_not_use_costs_nothing():
+    plain = lowered(MaskedLinear())
+    assert lowered(Grouped()) == plain  # spelt out or not, the same operations
+
+    class Projected(MaskedLinear):
+        def project(self, params):
+            return jax.tree.map(jnp.sin, params)
+
+    sine = "stablehlo.sine"
+    assert lowered(Projected())[sine] == plain[sine] + 1

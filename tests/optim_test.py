@@ -84,3 +84,49 @@ def test_decay_acts_on_kernels_only():
 def test_impossible_settings_are_named(field, value):
     with pytest.raises(InputError, match=f"{field}={value}"):
         optim.AdamW(**{field: value})
+
+
+def apply(adamw, groups, steps, params=None):
+    """Parameters after some updates with gradients that depend on the step."""
+    params = _params() if params is None else params
+    state = adamw.init(params)
+    for step in range(steps):
+        grads = jax.tree.map(lambda p, s=step: 10 * jnp.sin(3.0 * p + s), params)
+        params, state, _ = adamw.apply(
+            grads, state, params, step=jnp.int32(step), total_steps=10, rate=1.0, groups=groups
+        )
+    return params, state
+
+
+def test_groups_decide_what_decays():
+    adamw = optim.AdamW(weight_decay=0.5, final_weight_decay=0.5)
+    masked = {name: optim.Group(decays=name == "kernel") for name in _params()}
+    chex.assert_trees_all_equal(apply(adamw, masked, 4), apply(adamw, None, 4))
+    nothing = dict.fromkeys(_params(), optim.Group(decays=False))
+    other, _ = apply(adamw, nothing, 4)
+    assert np.abs(other["kernel"] - apply(adamw, None, 4)[0]["kernel"]).max() > 1e-4
+
+
+def test_clip_groups_have_norms_of_their_own():
+    adamw, params = optim.AdamW(clip=0.5), _params()
+    grads = jax.tree.map(lambda p: 100.0 * p, params)
+    groups = {name: optim.Group(clip=name) for name in params}
+    clipped = adamw._clipped(grads, groups)
+    for name in params:
+        norm = np.linalg.norm(np.asarray(grads[name], np.float64))
+        expected = np.asarray(grads[name]) * 0.5 / norm
+        np.testing.assert_allclose(clipped[name], expected, rtol=1e-6)
+        np.testing.assert_allclose(jnp.linalg.norm(clipped[name]), 0.5, rtol=1e-6)
+    together = adamw._clipped(grads, dict.fromkeys(params, optim.Group()))
+    norms = [jnp.linalg.norm(leaf) for leaf in together.values()]
+    np.testing.assert_allclose(np.linalg.norm(norms), 0.5, rtol=1e-6)
+
+
+def test_a_frozen_parameter_begins_to_move_at_its_step():
+    groups = {name: optim.Group(frozen_until=3 if name == "cls" else 0) for name in _params()}
+    start = _params()
+    for steps, moves in ((3, False), (4, True)):
+        after, state = apply(optim.AdamW(), groups, steps)
+        assert bool((after["cls"] != start["cls"]).all()) == moves
+        assert bool(np.any(state.mu["cls"])) == moves  # nor does it gather momentum before
+        assert (after["kernel"] != start["kernel"]).all()

@@ -34,7 +34,19 @@ def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] =
         except (InputError, Stopped) as error:
             _exit(error)
 
+    _explain(main.__module__)
     app.run(guarded, flags_parser=lambda argv: _parse(argv, expand))
+
+
+def _explain(module: str) -> None:
+    """Lets `--help` print the docstring and the flags of the module that a script calls.
+
+    absl prints those of `__main__` alone, which is almost empty for an installed command.
+    """
+    if module != "__main__":
+        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
+        for flag in flags.FLAGS.get_key_flags_for_module(module):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
 
 def exit_status(error: BaseException) -> tuple[int, str]:
@@ -52,9 +64,8 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
     except InputError as error:
         _exit(error)
     except Exception as error:  # a config file is code and may raise anything
-        text = (
-            str(error).replace("\\n", " ").replace("\\", "")
-        )  # config_flags escapes some messages twice
+        # config_flags escapes some messages twice.
+        text = str(error).replace("\\n", " ").replace("\\", "")
         _exit(InputError(f"{type(error).__name__}: {text}"))
 
 
