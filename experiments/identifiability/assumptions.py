@@ -1,4 +1,4 @@
-"""Assumptions of the theory, given up step by step: endless data (id_samples), Gaussian pairs.
+"""Assumptions of the theory, given up step by step: endless data and Gaussian pairs.
 
 `id_samples` trains on fixed sets of pairs instead of endless fresh ones. `id_isotropization` mixes
 the Gaussian world's pairs with goal-seeking ones, whose latents dwell around two goals in each
@@ -6,7 +6,9 @@ coordinate.
 
 Command: python -m experiments.reproduce --only=id_samples,id_isotropization --out=runs/id
 Cost at --scale=cpu: 1 and 2 minutes on one core.
-Expected: TODO
+Expected at --scale=cpu: R2 on fresh pairs rises from .309 with 64 pairs to .983 with 65,536. With
+SIGReg it falls from .985 on Gaussian pairs to .950 with 80 % of goal-seeking ones, and to .939 or
+.471, by seed, without Gaussian ones.
 """
 
 import pathlib

@@ -5,9 +5,13 @@ the predicted beside the trained R2 of all runs over shape (`id_warp`), anisotro
 (`id_anisotropic`) and encoder dimension (`id_dimension`) in the same folder, and trains the last if
 there are none. Whitening is the theory's learner, SIGReg LeJEPA's.
 
-Command: python -m experiments.reproduce --only=id_dimension,id_oracle --out=runs/id
-Cost at --scale=cpu: 2 minutes on one core; id_oracle seconds more.
-Expected: TODO
+Command: python -m experiments.reproduce --only=id_warp,id_anisotropic,id_dimension,id_oracle
+--out=runs/id
+Cost at --scale=cpu: 2 minutes on one core for `id_dimension`; `id_oracle` reads 3 sets of runs in
+seconds.
+Expected at --scale=cpu: R2 of whitening .489, .993, .991, .990 with 1, 2, 3, 4 outputs (predicted:
+.5, 1, 1, 1). The prediction misses by .058 on average for whitening (.107 in `id_anisotropic`, next
+to the threshold) and by .222 for SIGReg, which keeps the fast latent there.
 """
 
 import math

@@ -4,7 +4,8 @@ All settings are agents of one sweep.
 
 Command: python -m experiments.reproduce --only=id_grid --out=runs/id
 Cost at --scale=cpu: 2 minutes on one core.
-Expected: TODO
+Expected at --scale=cpu: the best R2 is .988 (printed: above .97), at lambda 1e-3 and rho .99; the
+paper's best cells, rho .9 to .95, reach .986. At lambda .5 no R2 exceeds .02.
 """
 
 import pathlib

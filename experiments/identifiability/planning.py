@@ -1,7 +1,12 @@
 """Planning in the learnt space (theorem 4): control and straight lines against recovery.
 
-Runs that recover the latents well and badly: LQR with costs written in the learnt coordinates, and
-straight lines looked up in a library of states. Cost at --scale=cpu: about a minute on one core.
+LQR with costs written in the learnt coordinates, and straight lines looked up in a library of
+states, for encoders that recover the latents well and badly.
+
+Command: python -m experiments.reproduce --only=id_planning --out=runs/id
+Cost at --scale=cpu: 1 minute on one core.
+Expected at --scale=cpu: the best of 14 encoders (R2 .989) has an LQR regret of .013 and paths 1.03
+times as long as those planned in the true latents; path length has rank correlation -.95 with R2.
 """
 
 import pathlib

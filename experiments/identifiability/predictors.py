@@ -2,12 +2,16 @@
 
 `id_bound` sets the error of every Gaussian-world run beside its bound, and both parts of the bound
 beside the error. `id_loss` correlates the last losses with R2 among converged runs with SIGReg.
-Both take the runs that `id_2d`, `id_scaling` and `id_grid` left in the same folder, and train
+Both read the runs that `id_2d`, `id_scaling` and `id_grid` left in the same folder, and train
 `id_grid` if there are none.
 
-Command: python -m experiments.reproduce --only=id_bound,id_loss --out=runs/id
-Cost: TODO
-Expected: TODO
+Command: python -m experiments.reproduce --only=id_2d,id_scaling,id_grid,id_bound,id_loss
+--out=runs/id
+Cost at --scale=cpu: 3 seconds each, beside the runs that they read.
+Expected at --scale=cpu: 110 runs, of which 21 lie above the estimated bound, by at most 1.2
+standard errors. The error has rank correlation .47 with delta and .71 with epsilon, where the paper
+has delta ahead. 1 - R2 has .11 with the alignment loss, .83 with the regulariser and .88 with D of
+theorem 3 (27 runs).
 """
 
 import pathlib

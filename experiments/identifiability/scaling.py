@@ -1,7 +1,14 @@
 """Latent dimension against three regularisers with the matched encoder (table 1, appendix tables).
 
-The InfoNCE kernel that widens with the dimension stands beside the fixed one: does it cure what
-fails? Dimensions above 32 want a GPU. Cost at --scale=cpu: a few minutes on one core.
+An InfoNCE kernel that widens with the dimension stands beside the fixed one. Dimensions above 32
+need a GPU.
+
+Command: python -m experiments.reproduce --only=id_scaling --out=runs/id
+Cost at --scale=cpu: 6 minutes on one core.
+Expected at --scale=cpu: for N = 2, 4, 8, 16, 32 R2 of SIGReg .99997 or more, as printed; of
+whitening .985, .924, .909, .999, 1.000 (printed 1.000), since seeds stop in different places; of
+InfoNCE .948, .875, .869, .915, .811 (printed .951, .911, .887, 1.000, .908) and down to .555 with
+the scaled kernel. SIGReg's alignment loss is .0488.
 """
 
 import pathlib

@@ -2,7 +2,12 @@
 
 RealNVP mixings of more and more sources. Joint extraction (polynomial SFA, LeJEPA) gets an
 isotropic world; xSFA, which names the sources one by one, gets one with distinct rates.
-Cost at --scale=cpu: about two minutes on one core.
+
+Command: python -m experiments.reproduce --only=id_sfa --out=runs/id
+Cost at --scale=cpu: 2 minutes on one core.
+Expected at --scale=cpu: at 8 latents R2 .872 of LeJEPA, .670 of polynomial SFA and .753 of xSFA,
+whose sources have a mean squared correlation of .616 with their latents; at 2 latents 1.000, .816
+and .772.
 """
 
 import pathlib

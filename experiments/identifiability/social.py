@@ -2,11 +2,15 @@
 
 Agents see one latent process through mixings of their own and are trained alone. Each recovers the
 latents up to an orthogonal Q_k with error B_k, so the map between their latents is Q2 Q1^T with an
-error of at most (sqrt(B1) + sqrt(B2))^2. Where only some latents are shared and each agent has
-private ones besides, R2 falls to the shared share. The agents' training does not depend on what is
-shared, so one set of agents serves all shares.
+error of at most (sqrt(B1) + sqrt(B2))^2. If only some latents are shared and each agent has private
+ones besides, R2 falls to the shared share. The agents' training does not depend on what is shared,
+so one set of agents serves all shares.
 
-Cost at --scale=cpu: about a minute on one core.
+Command: python -m experiments.reproduce --only=id_social --out=runs/id
+Cost at --scale=cpu: 1 minute on one core.
+Expected at --scale=cpu: in the plane R2 of W .9988, W within .006 of Q2 Q1^T, and R2 within .002 of
+the shared share. With RealNVP in 8 dimensions R2 .882, since only 1 of 6 pairs has recovered its
+world (R2 1.0000). No error exceeds its bound (largest ratio .99).
 """
 
 import itertools

@@ -1,7 +1,13 @@
 """Two latents behind four mixings: LeJEPA undoes each up to a rotation (figures 1 and 2).
 
-The paper's text and its code differ; the figures follow the code, and LeJEPA by the letter of the
-text stands beside it (`sweep.PRESETS`). Cost at --scale=cpu: about five minutes on one core.
+The paper's text and its code differ. The figures follow the code; LeJEPA by the letter of the text
+stands beside it (`sweep.PRESETS`).
+
+Command: python -m experiments.reproduce --only=id_2d --out=runs/id
+Cost at --scale=cpu: 5 minutes on one core.
+Expected at --scale=cpu: R2 of SIGReg .983 to .986 on spiral, parabola and sinusoid, whose
+observations have .02, .66 and .90, and .937 on RealNVP, where one seed ends at .9999 and the other
+at .874. Without a regulariser the trace of Cov(h) is 1e-10.
 """
 
 import pathlib

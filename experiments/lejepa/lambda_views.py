@@ -1,13 +1,15 @@
 """Accuracy over lambda and the number of views (LeJEPA, section 6.1, figure 8 and table 7).
 
-Two global views and none, two or six local ones; a program for each number of views, whose agents
-are the lambdas and seeds.
+Two global views and none, two or six local ones; a sweep for each number of views, whose agents are
+the lambdas and seeds. The paper trains a ResNet-50 on ImageNet-100, where all views are global;
+here views are crops for a small ViT, in batches of 128, so that the plateau begins at larger
+lambdas.
 
 Command: python -m experiments.reproduce --only=lejepa_lambda_views --out=DIR [--eth80=FILE]
-Cost at --scale=cpu: about five minutes on one core (36 runs of 200 steps).
-Expected: a plateau over lambda, whose best value grows with the number of views. The paper trains
-a ResNet-50 on ImageNet-100, where all views are global; here views are crops for a small ViT, in
-batches of 128, so that the plateau begins at larger lambdas.
+Cost at --scale=cpu: 5 minutes on one core (36 runs of 200 steps).
+Expected at --scale=cpu: accuracy varies by .085 over lambda .005 to .2 at 8 views (paper: .027),
+and more views gain nothing (paper: .008). On ETH-80 it varies by .021, at most .577 against .572
+untrained.
 """
 
 import pathlib
