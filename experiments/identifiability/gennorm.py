@@ -1,7 +1,13 @@
 """The latents' shape: recovery peaks at the Gaussian (theorem 2; appendix distribution sweep).
 
 The published code's noise, which is not stationary, stands beside two stationary worlds with the
-same marginals. Cost at --scale=cpu: about six minutes on one core.
+same marginals.
+
+Command: python -m experiments.reproduce --only=id_gennorm --out=runs/id
+Cost at --scale=cpu: 6 minutes on one core.
+Expected at --scale=cpu: R2 on the grid peaks at alpha = 2, or within .005 of it, in all 12
+combinations of mixing, loss and process: .957 to .965 (spiral) and .984 (sinusoid) with SIGReg; the
+copula's peak on the sinusoid lies at alpha 4 (.988).
 """
 
 import itertools

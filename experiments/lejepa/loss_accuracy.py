@@ -7,10 +7,10 @@ new states. The sign is turned, so that 1 means that the lowest loss is the best
 
 Command: python -m experiments.reproduce --only=lejepa_loss_accuracy --out=DIR [--eth80=FILE]
 Cost at --scale=cpu: 5 minutes on one core (36 runs of 250 steps).
-Expected at --scale=cpu: correlations of .42 (categories) and .30 (objects) at alpha .4, against .99
-in the paper (.85 at alpha 0), over runs of one model on ImageNet. Scaling by lambda helps from
-about .4 on, but runs are short, and those of the smallest lambdas are half collapsed at a low loss.
-On ETH-80 -.21 and -.08.
+Expected at --scale=cpu: correlations of .34 (categories) and .31 (objects) at alpha .4, -.12 and
+-.58 at alpha 0; over runs of one model on ImageNet the paper has .99 and .85. Scaling by lambda
+helps, but runs are short, and those of the smallest lambdas are half collapsed at a low loss. On
+ETH-80 -.21 and -.08 at alpha .4.
 """
 
 import pathlib

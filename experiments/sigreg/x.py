@@ -3,13 +3,16 @@
 Figure 5: an X in the plane has Gaussian marginals and covariance I, and only the right projection
 shows that it is not Gaussian. Figures 6 and 16: 100 samples in up to 1,024 dimensions, the first
 two coordinates on an X, are moved by Adam (rate 0.1, 1,520 steps as in the published script, which
-also shifts the X by one) down SIGReg over 10 or 100 new random directions a step.
+also shifts the X by one) down SIGReg over 10 or 100 new random directions a step. VCReg, which is
+blind to an X, is the control: where it dissolves the X too, the descent's own noise has done it,
+not the test.
 
 Command: python -m experiments.reproduce --only=sigreg_x --out=runs/sigreg
-Cost at --scale=cpu: about two minutes on one core.
-Expected: the X is gone for every test, as in the figures. VCReg, which is blind to an X, is the
-control: where it dissolves the X too, the descent's own noise has done it, and not what the test
-sees. With 10 directions in 1,024 dimensions the plane is not quite Gaussian in the end.
+Cost at --scale=cpu: 2 minutes on one core.
+Expected at --scale=cpu: every test but VCReg sees the X (98 to 661 null deviations at 45 degrees),
+and it is gone after every descent, VCReg's too (correlation of squares within .10 of 0; 95 % of
+Gaussian samples: .20). With 10 directions in 1,024 dimensions the plane ends at 11.7 null levels,
+elsewhere at .1 to 1.7.
 """
 
 import pathlib

@@ -3,12 +3,16 @@
 Theorem 5: the largest error of a function of the direction that vanishes on M of them, by
 smoothness (an eigenvalue problem), and the error of SIGReg over M random or Sobol directions
 (appendix D). Theorem 2: level and power of the largest statistic over the directions, its critical
-value simulated. Theorem 3: distributions with equal moments, and what descent makes of them.
+value simulated. Theorem 3: distributions with equal moments, and where descent takes them.
 
 Command: python -m experiments.reproduce --only=sigreg_slices --out=runs/sigreg
-Cost at --scale=cpu: about two minutes on one core.
-Expected: rates as stated in two and three dimensions; level 5 %; power 1 for Epps-Pulley as N
-grows; moments are satisfied with three points.
+Cost at --scale=cpu: 2 minutes on one core.
+Expected at --scale=cpu: the worst error falls at least as fast as stated in 2 and 3 dimensions
+(power -2.00 at alpha 1, -1.66 at alpha 1.5), but 1,024 dimensions ask for alpha = 170; Sobol
+directions err .28 to .59 times as much as Gaussian ones; the level stays within .014 of 5 %; at N =
+800 Epps-Pulley has power .96 to 1.00, VCReg .04 against clusters, and 64 directions lose the X from
+16 dimensions on (power .05). Three points satisfy extended Jarque-Bera (0.00) at 12.7 null levels
+of Epps-Pulley.
 """
 
 import pathlib
