@@ -1,12 +1,15 @@
-"""What moves alignability: one setting changed at a time, on objects kept for choosing settings.
+"""Alignability against one setting at a time, on objects kept for choosing settings.
 
-    python -m experiments.what_moves_it --out=runs/knobs [--only=base,steps_x3] [--seed=0]
+Every variant trains two agents on another toy world than that of the honest table, and writes one
+line per latent: held-out R2 trained, untrained and of pixel PCA, the same after the shared factors
+are regressed out, shared dimensions and RankMe. The settings of `configs/toys_ijepa.py` were chosen
+from this table.
 
-Every variant trains two agents on another toy world than the one the honest table reports, and
-writes one line per latent choice: held-out R2 trained, untrained and of pixel PCA, the same after
-the shared factors are regressed out, and RankMe. The table
-is what the settings of `configs/toys_ijepa.py` were chosen from.
-Cost: one to three minutes a variant on two CPU cores. Variants that are there already are kept.
+Command: python -m experiments.what_moves_it --out=runs/knobs [--only=base,steps_x3] [--seed=0]
+Cost: 1 to 3 minutes for a variant on two CPU cores. Finished variants are kept.
+Expected on held-out objects: R2 .86 of the base's encoder, .94 of its moving average, .82 untrained,
+.62 of pixel PCA. `steps_x3` lowers the first two to .80 and raises RankMe from 3.7 to 11.8 (moving
+average); `vit_predictor` has the highest R2, .97 and .99, at RankMe 1.7.
 """
 
 import json
