@@ -7,9 +7,9 @@ from this table.
 
 Command: python -m experiments.what_moves_it --out=runs/knobs [--only=base,steps_x3] [--seed=0]
 Cost: 1 to 3 minutes for a variant on two CPU cores. Finished variants are kept.
-Expected on held-out objects: R2 .86 of the base's encoder, .94 of its moving average, .82 untrained,
-.62 of pixel PCA. `steps_x3` lowers the first two to .80 and raises RankMe from 3.7 to 11.8 (moving
-average); `vit_predictor` has the highest R2, .97 and .99, at RankMe 1.7.
+Expected on held-out objects: R2 .86 of the base's encoder, .94 of its moving average, .82 of
+untrained encoders, .62 of pixel PCA. `steps_x3` lowers the first two to .80 and raises RankMe of
+the moving average from 3.7 to 11.8; `vit_predictor` has the highest R2, .97 and .99, at RankMe 1.7.
 """
 
 import json
