@@ -1,6 +1,8 @@
 """Checks of streamed data in one process: equal batches, broken files, resuming, no leftovers."""
 
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
 import signal
@@ -94,11 +96,11 @@ def stream_resumes(fixture: Fixture) -> Figures:
     return Figures.of(exit_codes=(codes, codes == [75, 0]), equal_end=(equal, equal))
 
 
-def run_alone(folder: str, workdir: str, cache: str, slow: str) -> None:
+def run_alone(folder: str, workdir: str, cache: str, fault: str) -> None:
     """Runs on files with two workers, in a process that `stream_leftovers` starts."""
     experiment = data.experiment(pathlib.Path(folder), workers=2)
-    fault = runs.Fault(slow=float(slow))
-    runs.child(experiment, pathlib.Path(workdir), pathlib.Path(cache), fault)
+    given = runs.Fault(**json.loads(fault))
+    runs.child(experiment, pathlib.Path(workdir), pathlib.Path(cache), given)
 
 
 def start_alone(function: Callable[..., None], *arguments: object) -> subprocess.Popen[bytes]:
@@ -124,10 +126,11 @@ def stream_leftovers(fixture: Fixture) -> Figures:
 
 def _ended(fixture: Fixture, folder: pathlib.Path, name: str) -> Figures:
     workdir, before = fixture.folder / f"stream_{name}", segments()
-    if name == "exception":  # the losses cannot be logged
-        (workdir / "metrics.jsonl").mkdir(parents=True)
-    slow = 0.0 if name == "end" else 0.2
-    child = start_alone(run_alone, folder, workdir, fixture.folder / "xla", slow)
+    fault = runs.Fault(slow=0.0 if name == "end" else 0.2)
+    if name == "exception":
+        fault = dataclasses.replace(fault, phase="step", after=1, raises=True)
+    given = json.dumps(dataclasses.asdict(fault))
+    child = start_alone(run_alone, folder, workdir, fixture.folder / "xla", given)
     number = {"kill": signal.SIGKILL, "signal": signal.SIGTERM}.get(name)
     started = workers_until(lambda: number and len(runs.losses(workdir)) > 1, [child])
     if number is not None:
