@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.reliability import runs
 from experiments.reliability.fixture import Figures, Fixture, last_line
-from socialjepa_jax import build, keys
+from socialjepa_jax import build, keys, sharding
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Monitors
 from socialjepa_jax.data import order
@@ -70,7 +70,7 @@ class _Stepper:
 
     def advance(self, state: AgentState, steps: int, hparams: Any = None) -> AgentState:
         """Returns the state some steps later, on the host."""
-        state = jax.device_put(state)
+        state = sharding.put(state, sharding.by_agent(self.trainer.mesh))
         for _ in range(steps):
             state, _ = self.trainer.step(state, self.source, hparams or self.hparams)
         return jax.device_get(state)

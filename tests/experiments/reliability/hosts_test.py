@@ -1,18 +1,8 @@
 """Runs in several processes, with resident and with streamed data."""
 
-import os
-
 import pytest
 
 from experiments.reliability import hosts, stream_hosts
-from experiments.reliability.fixture import Fixture
-
-
-@pytest.fixture(scope="module")
-def fixture(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-        yield Fixture(tmp_path_factory.mktemp("reliability"))
 
 
 def test_two_processes_of_two_devices_equal_one_of_four(fixture):
