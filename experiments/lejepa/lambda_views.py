@@ -7,9 +7,10 @@ lambdas.
 
 Command: python -m experiments.reproduce --only=lejepa_lambda_views --out=DIR [--eth80=FILE]
 Cost at --scale=cpu: 5 minutes on one core (36 runs of 200 steps).
-Expected at --scale=cpu: accuracy varies by .085 over lambda .005 to .2 at 8 views (paper: .027),
-and more views gain nothing (paper: .008). On ETH-80 it varies by .021, at most .577 against .572
-untrained.
+Expected at --scale=cpu: 3 of 8 claims agree. Accuracy varies by .144 over lambda .005 to .2 at 8
+views (paper: .027); the best lambda of 2, 4, 8 views is .02, .05, .2, and 8 views gain .031 over 2
+(paper: .008), at .620 against .414 untrained. On ETH-80 accuracy varies by .021, with at most .577
+against .572 untrained, and more views gain nothing.
 """
 
 import pathlib
