@@ -6,7 +6,7 @@ the predicted beside the trained R2 of all runs over shape (`id_warp`), anisotro
 there are none. Whitening is the theory's learner, SIGReg LeJEPA's.
 
 Command: python -m experiments.reproduce --only=id_warp,id_anisotropic,id_dimension,id_oracle
---out=runs/id
+    --out=runs/id
 Cost at --scale=cpu: 2 minutes on one core for `id_dimension`; `id_oracle` reads 3 sets of runs in
 seconds.
 Expected at --scale=cpu: R2 of whitening .489, .993, .991, .990 with 1, 2, 3, 4 outputs (predicted:

@@ -6,7 +6,7 @@ Both read the runs that `id_2d`, `id_scaling` and `id_grid` left in the same fol
 `id_grid` if there are none.
 
 Command: python -m experiments.reproduce --only=id_2d,id_scaling,id_grid,id_bound,id_loss
---out=runs/id
+    --out=runs/id
 Cost at --scale=cpu: 3 seconds each, beside the runs that they read.
 Expected at --scale=cpu: 110 runs, of which 21 lie above the estimated bound, by at most 1.2
 standard errors. The error has rank correlation .47 with delta and .71 with epsilon, where the paper
