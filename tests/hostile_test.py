@@ -4,6 +4,7 @@ import pathlib
 import re
 
 from experiments.reliability import hostile
+from experiments.reliability.fixture import Fixture
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What loads pickles or runs text. A config file is code, and says so; ml_collections runs it.
@@ -41,7 +42,7 @@ def test_the_search_finds_what_it_looks_for():
 
 
 def test_hostile_files_are_refused_and_not_executed(tmp_path):
-    found = hostile.read_all(tmp_path / "hostile")
+    found = hostile.hostile_files(Fixture(tmp_path))
     assert found["files"] >= 60 and found["accepted"] == [] and not found["executed"]
     assert found.passed
 

@@ -107,17 +107,15 @@ def sigreg_share(
 def measure(vit: ViTConfig, batch_size: int, effort: Effort) -> list[Result]:
     """Returns all figures at one size."""
     small = vit.patch_size * max(1, vit.image_size * 3 // (7 * vit.patch_size))
+    lejepa = partial(steps_lib.lejepa, vit, small, plain=True)
+    quarter = max(1, batch_size // 4)  # eight views of each image
     return [
         *against_torch(vit, batch_size, effort),
         token_dropping(vit, batch_size, effort),
         pipeline(vit, batch_size, effort),
         augmentation(vit, batch_size, effort),
-        packing(
-            lambda packed: steps_lib.lejepa(vit, small, plain=True, packed=packed),
-            max(1, batch_size // 4),
-            effort,
-        ),
-        sigreg_share(partial(steps_lib.lejepa, vit, small, plain=True), batch_size, effort),
+        packing(lambda packed: lejepa(packed=packed), quarter, effort),
+        sigreg_share(lejepa, batch_size, effort),
     ]
 
 

@@ -131,12 +131,8 @@ def _read_x(path: pathlib.Path) -> np.ndarray:
 
 
 def hostile_files(fixture: Fixture) -> Figures:
-    """Reads every hostile file with every reader of its format."""
-    return read_all(fixture.folder / "hostile")
-
-
-def read_all(folder: pathlib.Path) -> Figures:
-    """Reads the hostile files in a new folder, and a cache that was tampered with."""
+    """Reads every hostile file with every reader of its format, and a cache with a pickle in it."""
+    folder = fixture.folder / "hostile"
     folder.mkdir()
     marker = folder / "executed"
     accepted, count = [], 0

@@ -123,11 +123,8 @@ def _measure(name: str, sizes: Sizes, end: float) -> Iterator[dict[str, Any]]:
 
 def _read(out: pathlib.Path, rehearsal: bool) -> dict[str, Any]:
     device = jax.devices()[0]
-    here = {
-        "device": f"{device.device_kind} ({device.platform})",
-        "jax": jax.__version__,
-        "rehearsal": rehearsal,
-    }
+    name = f"{device.device_kind} ({device.platform})"
+    here = {"device": name, "jax": jax.__version__, "rehearsal": rehearsal}
     path = out / "gpu_suite.json"
     if not path.exists():
         return {**here, "sections": {}}
