@@ -98,6 +98,7 @@ class Trainer:
     max_skips: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_one_of(("vmap", "map"), agent_map=self.agent_map)
         # On several devices the kernels' unchecked types would make gradients silently wrong.
         kernels = {vit.attention for vit in vits(self.objective)} - {"xla", "auto"}
         if self.mesh.size > 1 and kernels:
@@ -169,7 +170,7 @@ class Trainer:
             aux = self.objective.after_update(params, aux, state.step, hparams)
         dot = functools.partial(jnp.vdot, precision=jax.lax.Precision.HIGHEST)
         norm = jnp.sqrt(sum(dot(g, g) for g in jax.tree.leaves(grads)))
-        metrics = {"loss": loss, "grad_norm": norm, "learning_rate": rate, **metrics}
+        metrics = {**metrics, "loss": loss, "grad_norm": norm, "learning_rate": rate}
         after = replace(state, step=state.step + 1, params=params, aux=aux, opt_state=opt_state)
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
         return self._unless_bad(finite, state, after), metrics

@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, type]] = {
     "optim": {"adamw": AdamW},
 }
 _METHODS = {
-    "data": ("load", "num_cameras"),
+    "data": ("load", "num_cameras", "image_size", "channels"),
     "objective": ("init", "loss", "after_update", "encode"),
     "optim": ("init", "apply"),
 }
@@ -59,7 +59,10 @@ def register(group: str, kind: str, cls: type) -> None:
         raise InputError(f"kind={kind!r} is {KINDS[group][kind].__name__} already")
     if not dataclasses.is_dataclass(cls):
         raise InputError(f"{cls.__name__} must be a dataclass")
-    if missing := [name for name in _METHODS[group] if not hasattr(cls, name)]:
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if "kind" not in fields or fields["kind"].default != kind:
+        raise InputError(f"{cls.__name__} must have a field kind: str = {kind!r}")
+    if missing := [name for name in _METHODS[group] if name not in {*fields, *dir(cls)}]:
         raise InputError(f"{cls.__name__} must have {missing[0]}, see the protocol of {group}")
     KINDS[group][kind] = cls
 

@@ -13,7 +13,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    InputError,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+)
 
 PyTree = Any
 Schedule = Callable[[jax.typing.ArrayLike], jax.Array]
@@ -106,7 +112,11 @@ def warmup_cosine(
 
 def decay_mask(params: PyTree) -> PyTree:
     """True where weight decay acts: leaves named "kernel"; not biases, scales or learnt tokens."""
-    return jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key == "kernel", params)
+
+    def is_kernel(path: tuple[Any, ...], _: Any) -> bool:
+        return bool(path) and getattr(path[-1], "key", None) == "kernel"
+
+    return jax.tree_util.tree_map_with_path(is_kernel, params)
 
 
 @dataclass(frozen=True)
@@ -149,9 +159,10 @@ class AdamW:
             start_fraction=self.start_fraction,
             final_fraction=self.final_fraction,
             warmup_fraction=self.warmup_fraction,
-            beta1=self.beta1,
-            beta2=self.beta2,
         )
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            if not 0.0 <= beta < 1.0:
+                raise InputError(f"{name}={beta} must be in [0, 1)")
 
     def schedules(self, total_steps: int) -> tuple[Schedule, Schedule]:
         """Returns (learning rate, weight decay) as functions of the number of updates so far.

@@ -79,7 +79,7 @@ def test_decay_acts_on_kernels_only():
 @pytest.mark.parametrize(
     ("field", "value"),
     [("learning_rate", -1.0), ("learning_rate", float("nan")), ("weight_decay", -0.1),
-     ("beta2", 1.5), ("clip", 0.0), ("warmup_fraction", float("nan"))],
+     ("beta2", 1.5), ("beta1", 1.0), ("clip", 0.0), ("warmup_fraction", float("nan"))],
 )  # fmt: skip
 def test_impossible_settings_are_named(field, value):
     with pytest.raises(InputError, match=f"{field}={value}"):
@@ -130,3 +130,8 @@ def test_a_frozen_parameter_begins_to_move_at_its_step():
         assert bool((after["cls"] != start["cls"]).all()) == moves
         assert bool(np.any(state.mu["cls"])) == moves  # nor does it gather momentum before
         assert (after["kernel"] != start["kernel"]).all()
+
+
+def test_parameters_need_not_be_dicts():
+    assert optim.decay_mask([jnp.ones(2), {"kernel": jnp.ones(2)}]) == [False, {"kernel": True}]
+    assert optim.decay_mask(jnp.ones(2)) is False

@@ -6,6 +6,7 @@ It trains twice: in one go, and stopped half-way and gone on; prints what came o
 import dataclasses
 import json
 import pathlib
+import shutil
 import sys
 
 import jax
@@ -144,40 +145,34 @@ class Momentum:
         return moved, opt_state, rate
 
 
-def main(workdir):
+def experiment():
+    """Registers the classes; returns a run of eight steps."""
     sj.register("data", "stripes", Stripes)
     sj.register("objective", "pca", Pca)
     sj.register("optim", "momentum", Momentum)
-    run = Run(
-        steps=4, batch_size=8, steps_per_call=1, log_every=4, eval_every=4, save_every=4,
-    )  # fmt: skip
-    experiment = sj.Experiment(
-        "Plugin", Stripes(), Pca(), agents=Agents((0, 1), (0, 1)), optim=Momentum(), run=run
-    )
-    longer = dataclasses.replace(experiment, run=dataclasses.replace(run, steps=8))
-    return experiment, longer
+    run = Run(steps=8, batch_size=8, steps_per_call=1, log_every=4, eval_every=4, save_every=4)
+    agents = Agents((0, 1), (0, 1))
+    return sj.Experiment("Plugin", Stripes(), Pca(), agents=agents, optim=Momentum(), run=run)
+
+
+def main(folder):
+    straight = sj.train(experiment(), folder / "straight")
+    shutil.copytree(folder / "straight", folder / "stopped")
+    checkpoints = folder / "stopped" / "checkpoints"
+    shutil.rmtree(checkpoints / "8")  # as a run that was killed after step 4
+    resumed_at = sorted(int(path.name) for path in checkpoints.glob("[0-9]*"))
+    again = sj.train(experiment(), folder / "stopped")
+    leaves = zip(jax.tree.leaves(straight.state), jax.tree.leaves(again.state), strict=True)
+    encoders = sj.load(folder / "straight")
+    found = {
+        "steps": np.asarray(again.state.step).tolist(),
+        "resumed_at": resumed_at,
+        "equal": all(bool((np.asarray(a) == np.asarray(b)).all()) for a, b in leaves),
+        "kinds": [getattr(encoders.config, part).kind for part in ("data", "objective", "optim")],
+        "unit_rows": float(np.linalg.norm(encoders.params["weight"], axis=2).mean()),
+    }
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1])
-    short, longer = main(folder)
-    straight = sj.train(longer, folder / "straight")
-    resumed = None
-    stop = folder / "stopped" / "checkpoints" / "8"
-    if not stop.exists():  # a run of the first four steps only is a run that was stopped there
-        import shutil
-
-        shutil.copytree(folder / "straight", folder / "stopped")
-        shutil.rmtree(stop)
-    again = sj.train(longer, folder / "stopped")
-    leaves = zip(jax.tree.leaves(straight.state), jax.tree.leaves(again.state), strict=True)
-    encoders = sj.load(folder / "straight")
-    weight = encoders.params["weight"]
-    found = {
-        "steps": np.asarray(again.state.step).tolist(),
-        "resumed_at": 4,
-        "equal": all(bool((np.asarray(a) == np.asarray(b)).all()) for a, b in leaves),
-        "kinds": [getattr(encoders.config, part).kind for part in ("data", "objective", "optim")],
-        "unit_rows": float(np.linalg.norm(weight, axis=2).mean()),
-    }
-    print(json.dumps(found))
+    main(pathlib.Path(sys.argv[1]))

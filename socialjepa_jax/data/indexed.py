@@ -96,7 +96,9 @@ class Calls:
         num_rows = len(self.train_rows)
         steps = order.steps_per_epoch(num_rows, self.batch_size)
         epoch, within = divmod(step + int(self.passed_over[agent]), steps)
-        position = (within * self.batch_size + slot + later * self.batch_size) % num_rows
+        # After all batches of the epoch, the next slot: or few batches would offer few images.
+        position = (within + later) * self.batch_size + slot + later // steps
+        position %= num_rows
         keys = self.keys[agent, epoch]
         return int(self.train_rows[order.permute_on_host(keys, np.array([position]), num_rows)[0]])
 

@@ -40,15 +40,22 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         directory: the folder; process 0 creates it.
         keep: number of checkpoints to keep: the one saved last and the newest of the others.
         group: the processes of the run. All of them make the same calls.
+        read_only: nothing in the folder is changed, as another process may be writing it.
     """
 
-    def __init__(self, directory: pathlib.Path, keep: int, group: Group = ALONE) -> None:
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        keep: int,
+        group: Group = ALONE,
+        read_only: bool = False,
+    ) -> None:
         self._directory = directory.resolve()
-        self._keep, self._group = keep, group
+        self._keep, self._group, self._read_only = keep, group, read_only
         self._storage = Storage()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
         self._pending: concurrent.futures.Future[None] | None = None
-        if group.is_first:
+        if group.is_first and not read_only:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
 
@@ -111,6 +118,17 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
             except Exception as error:  # damaged, or chosen by another metric: will be replaced
                 logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
         return float(self._group.from_first(value))
+
+    def newest_step(self) -> int:
+        """Returns the step of the newest checkpoint, the same in every process; -1 without one."""
+        return int(self._group.from_first(max(self.steps(), default=-1)))
+
+    def drop_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps, which a run that goes back to `step` undoes."""
+        self.wait()
+        if self._group.is_first:
+            for later in [other for other in self.steps() if other > step]:
+                self._remove(later)
 
     def restore(self, abstract: PyTree) -> PyTree | None:
         """Returns the newest undamaged state, or None if there is no checkpoint.
@@ -202,6 +220,9 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
     def _set_aside(self, step: int, error: Exception) -> None:
         source = self._directory / str(step)
+        if self._read_only:
+            logging.warning("Checkpoint %s cannot be read: %s", source, _first_line(error))
+            return
         target = self._directory / f"{step}.damaged"
         number = 1
         while target.exists():

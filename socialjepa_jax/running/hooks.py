@@ -217,6 +217,7 @@ class KeepBest:
         metric: scalars -> the number that is compared, the same in every process.
         manifest: what stands beside the state.
         best: the highest value so far.
+        step: of the state that is kept; evaluated again, it is not saved again.
     """
 
     checkpoints: Checkpoints
@@ -224,14 +225,15 @@ class KeepBest:
     metric: Callable[[dict[str, float]], float]
     manifest: dict[str, Any]
     best: float
+    step: int
 
     def __call__(self, progress: Progress, scalars: dict[str, float]) -> None:
         """Saves the state if it is the best so far."""
         value = self.metric(scalars)
-        if value > self.best:
+        if value > self.best and progress.step != self.step:
             manifest = {**self.manifest, "best": {self.name: value}}
             self.checkpoints.save(progress.step, progress.state, manifest)
-            self.best = value
+            self.best, self.step = value, progress.step
 
 
 def stop_on_collapse(progress: Progress, scalars: dict[str, float]) -> None:

@@ -81,6 +81,7 @@ class Session:
                 f"config.run.steps_per_call={call} must divide {progress.step}, the step to "
                 "resume at"
             )
+        self.best.drop_after(progress.step)  # of steps that are done again
         self.feed.begin(sharding.fetch(progress.state.passed_over))
         self._stopwatch.lap(progress.step)
         if progress.step and not self._roll_backs:
@@ -148,8 +149,8 @@ class Session:
         def metric(scalars: dict[str, float]) -> float:
             return self.group.from_first(evaluation.best_metric(name, scalars))
 
-        highest = self.best.value_of_best(name)
-        return [hooks.KeepBest(self.best, name, metric, self.manifest, highest), collapse]
+        highest, step = self.best.value_of_best(name), self.best.newest_step()
+        return [hooks.KeepBest(self.best, name, metric, self.manifest, highest, step), collapse]
 
     def _signals(self, progress: Progress) -> None:
         self.best.check()
@@ -209,4 +210,7 @@ class Session:
         by_agent = sharding.by_agent(self.parts.trainer.mesh)
         passed_over = sharding.put(passed_over.astype(np.int32), by_agent)
         logging.warning("%s. Back to step %d, past the batches since.", diverged, first)
-        progress.state = replace(state, passed_over=passed_over)
+        # Or an agent that was saved amid skips would have no tries left.
+        in_a_row = np.zeros_like(sharding.fetch(state.in_a_row))
+        in_a_row = sharding.put(in_a_row, by_agent)
+        progress.state = replace(state, passed_over=passed_over, in_a_row=in_a_row)

@@ -34,7 +34,7 @@ def load(path: str | pathlib.Path) -> Encoders:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not the workdir of a run: {error}") from None
     parts = build.build(experiment, devices=jax.devices()[:1])
-    with Checkpoints(path / "checkpoints", experiment.run.keep_checkpoints) as checkpoints:
+    with Checkpoints(path / "checkpoints", 1, read_only=True) as checkpoints:
         state = checkpoints.restore(parts.abstract_state)
     if state is None:
         raise InputError(f"{path} holds no checkpoint yet")

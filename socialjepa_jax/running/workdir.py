@@ -76,7 +76,8 @@ def prepare(workdir: pathlib.Path, plain: dict[str, Any], versions: dict[str, st
     plain = json.loads(json.dumps(plain))
     if checkpoints.exists() and not checkpoints.is_dir():
         raise InputError(f"--workdir={workdir}: checkpoints is a file")
-    if _has_checkpoints(checkpoints):  # without them nothing is lost, and another run may begin
+    # Without checkpoints nothing is lost, and another run may begin.
+    if _has_checkpoints(checkpoints) or _has_checkpoints(checkpoints / "best"):
         _refuse_another_run(path, plain)
     for folder in (checkpoints, checkpoints / "best"):
         _refuse_foreign_folders(folder)

@@ -151,3 +151,12 @@ def test_waiting_can_be_interrupted():
     with contextlib.closing(Prefetcher(Forever(), 0, 0)) as feed:
         with pytest.raises(Stopped, match="by a signal"):
             feed.take(check)
+
+
+def test_a_broken_file_has_substitutes_even_where_a_batch_is_the_whole_epoch(damaged):
+    calls = dataclasses.replace(damaged, train_rows=damaged.train_rows[:8])
+    victim = int(calls.files.places[0, calls[0]["rows"][0, 0, 3]])
+    (calls.files.folder / calls.files.names[victim]).write_bytes(b"")
+    element = calls[0]
+    assert {name for name, _ in element["broken"]} == {calls.files.names[victim]}
+    assert len(set(element["rows"][0, 0].tolist())) == 7  # another state stands in

@@ -150,3 +150,12 @@ def test_a_disk_too_small_for_the_checkpoints_is_refused(tmp_path, monkeypatch):
     with (tmp_path / "checkpoints" / "25" / "data").open("wb") as file:
         file.truncate(10**9)  # sparse
     workdir.check_space(tmp_path, 10**9, 4)
+
+
+def test_the_best_state_of_another_run_is_refused(tmp_path, experiment):
+    """A run that was killed before its first save may have kept a best one."""
+    _prepare(tmp_path, experiment)
+    (tmp_path / "checkpoints" / "best" / "10" / "state").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds another run \(config\.seed"):
+        _prepare(tmp_path, dataclasses.replace(experiment, seed=1))
+    _prepare(tmp_path, experiment)
