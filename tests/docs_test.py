@@ -54,7 +54,7 @@ def test_the_loss_of_the_readme_trains(tmp_path):
 from configs import smoke, toys_ijepa
 from socialjepa_jax import config
 settings = smoke.shrink(toys_ijepa.get_config(), steps=2)
-settings.data.image_size = 36
+settings.data.image_size = 48
 settings.objective = {{"kind": "pca"}}
 result = sj.train(config.from_config_dict(settings), {str(tmp_path / "run")!r})
 assert result.latents.shape[-1] == 8 and result.report.exists()
