@@ -60,7 +60,7 @@ class Budget:
     seeds: int
 
 
-# SIGReg grows with the batch: at 128 pictures a lambda is worth a quarter of what it is at 512.
+# SIGReg grows with the batch: at 128 images a lambda is worth a quarter of what it is at 512.
 LARGE = Budget(5000, 256, 192, 6, 3, 64, 8, 32, 6, 1024, 40, 3)
 BUDGETS = {
     "smoke": Budget(2, 8, 8, 1, 2, 16, 8, 8, 2, 8, 3, 1),
