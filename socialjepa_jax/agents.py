@@ -200,7 +200,7 @@ class Trainer:
             in_a_row=jnp.where(good, 0, before.in_a_row + 1),
         )
 
-    # The methods below are where `experimental.exact` differs.
+    # Seams: a subclass may scan, map and compile otherwise.
 
     def _scan(self, step: Callable[..., Any], state: AgentState, constants: tuple) -> Any:
         """Scans `step` over the steps of a call."""
