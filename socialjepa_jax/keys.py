@@ -12,9 +12,10 @@ class Stream(enum.IntEnum):
     ORDER = 1  # order of the training rows in every epoch
     STEP = 2  # masks, slices, crops and colours of a step
     WORLD = 7  # states that a world draws
+    FIXED_SLICES = 101  # SIGReg directions that are kept for a whole run
 
 
-def agent_key(seed: jax.Array, stream: Stream) -> jax.Array:
+def agent_key(seed: jax.typing.ArrayLike, stream: Stream) -> jax.Array:
     """Returns the key of one stream of the agent with this seed."""
     return jax.random.fold_in(jax.random.key(seed), stream)
 

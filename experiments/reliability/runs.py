@@ -161,7 +161,7 @@ class Layout:
     patience: float = 60.0
     exact_shards: int = 0
 
-    def place(self, index: int, port: int) -> ProcessSpec | None:
+    def process(self, index: int, port: int) -> ProcessSpec | None:
         """Returns the specification of one of the processes; None if it is the only one."""
         if self.processes == 1:
             return None
@@ -203,7 +203,7 @@ class Children:
         port, children = free_port(), []
         for index in range(layout.processes):
             fault = (faults or {}).get(index, Fault())
-            arguments = (what, workdir, self.cache, fault, layout.place(index, port), layout)
+            arguments = (what, workdir, self.cache, fault, layout.process(index, port), layout)
             process = self._context.Process(target=child, args=arguments, daemon=self.daemon)
             children.append(process)
             process.start()

@@ -35,7 +35,7 @@ def run_process(description: str) -> None:
     given = json.loads(description)
     fixture, layout = Fixture(pathlib.Path(given["folder"])), Layout(**given["layout"])
     run, workdir = experiment(fixture, given["workers"]), pathlib.Path(given["workdir"])
-    spec, fault = layout.place(given["index"], given["port"]), Fault(**given["fault"])
+    spec, fault = layout.process(given["index"], given["port"]), Fault(**given["fault"])
     runs.child(run, workdir, fixture.folder / "xla", fault, spec, layout)
 
 

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 
 from socialjepa_jax import sigreg
 from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of, check_positive
+from socialjepa_jax.keys import Stream, agent_key
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.objectives.losses import sigreg_of_views
 from socialjepa_jax.sharding import Reduce
-
-# Random stream, folded into an agent's seed, of the directions of `sigreg_resample=False`.
-FIXED_SLICES_STREAM = 101
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class SigRegTerm:
     ) -> jax.Array:
         """Returns SIGReg of f32[B, V, P]; `key` is the step's key, the same on all shards."""
         if not self.sigreg_resample:
-            key = jax.random.fold_in(jax.random.key(hparams.get("seed", 0)), FIXED_SLICES_STREAM)
+            key = agent_key(hparams.get("seed", 0), Stream.FIXED_SLICES)
         return sigreg_of_views(
             z_BVP,
             key,
