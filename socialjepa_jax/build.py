@@ -1,4 +1,4 @@
-"""From an experiment to its parts: the trainer, what differs between agents, and the feed."""
+"""From an experiment to its parts: the trainer, the settings of the agents, and the feed."""
 
 import dataclasses
 import pathlib
@@ -23,7 +23,7 @@ from socialjepa_jax.objectives.base import HParams
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """The compiled parts of an experiment.
+    """The trainer of an experiment and the settings of its agents.
 
     Attributes:
         trainer: initialises, steps and encodes the agents.

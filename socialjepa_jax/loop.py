@@ -73,12 +73,12 @@ def train(trainer: Trainer, feed: Feed, hparams: HParams, run_hooks: Sequence[Ho
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The outcome of a run in memory; the workdir holds the same on disk.
+    """The outcome of a run.
 
     Attributes:
         state: the agents after the last step.
-        dataset: the data they were trained and measured on.
-        latents: f32[A, N, D], of all states.
+        dataset: the data they were trained and measured on, without broken images.
+        latents: f32[A, N, D], of its states.
         untrained: the same before training.
         rows: the rows of `alignment.json`.
         report: path of the page.

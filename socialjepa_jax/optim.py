@@ -126,10 +126,11 @@ class AdamW:
     Attributes:
         kind: name in a configuration.
         learning_rate: peak of the schedule.
-        start_fraction: learning rate at step 0, as a fraction of the peak.
+        start_fraction: learning rate that warm-up starts from, as a fraction of the peak; the first
+            update is one step past it.
         final_fraction: learning rate at the last step, as a fraction of the peak.
         warmup_fraction: share of all steps over which the learning rate rises linearly.
-        weight_decay: coefficient at step 0; acts on kernels only (`decay_mask`).
+        weight_decay: coefficient at the start of its schedule; acts on kernels only (`decay_mask`).
         final_weight_decay: coefficient at the last step, reached along half a cosine.
         beta1, beta2, eps: Adam's constants.
         clip: largest global gradient norm.

@@ -3,7 +3,7 @@
 `Data` is the configuration of a data set, `Feed` its host side (files, workers, waiting), `Source`
 its device side: a pytree from which the compiled step makes its batches.
 
-Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels.
+Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels, X features.
 """
 
 import pathlib
@@ -98,7 +98,7 @@ class Source(Protocol):
         Args:
             step: i32[], number of the draw.
             seed: u32[], of the agent.
-            batch_size: B, of the global batch.
+            batch_size: of the global batch; B below is the shard's part of it.
 
         Returns:
             'image' f32[B, H, W, C] with the 'mean' and 'std' f32[C] that normalised it, or

@@ -101,7 +101,7 @@ class ResidentFeed:
         return self._source
 
     def states(self) -> Iterator[np.ndarray]:
-        """Yields all states in chunks: u8[A, chunk, H, W, C], the last one filled with the last."""
+        """Yields all states in chunks: u8[A, chunk, H, W, C], padded with the last."""
         count, chunk = self._images.shape[1], self._opening.chunk
         for start in range(0, count, chunk):
             rows = np.minimum(np.arange(start, start + chunk), count - 1)

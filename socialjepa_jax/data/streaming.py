@@ -141,7 +141,7 @@ class StreamFeed:
             raise
 
     def begin(self, passed_over: np.ndarray) -> None:
-        """Starts anew, with these draws i64[A] passed over, at whatever step comes next."""
+        """Drops what was read ahead; the next `at` reads with i64[A] draws passed over."""
         self._passed_over = np.asarray(passed_over, np.int64)
         if self._calls is not None:
             self._calls.close()

@@ -19,7 +19,7 @@ from socialjepa_jax.evaluation.metrics import collapse_metrics, fit_map
 from socialjepa_jax.evaluation.splits import Split, pairs, splits
 from socialjepa_jax.records import PARTIALLED, RowName
 
-Row = dict[str, Any]  # one row of alignment.json, see the README
+Row = dict[str, Any]  # one row of alignment.json
 BACKS = ("inverse", "none", "forward", "regression")
 
 

@@ -22,7 +22,9 @@ HParams = dict[str, jax.Array]  # settings that may differ between agents, as sc
 class Objective(Protocol):
     """A self-supervised objective: a frozen dataclass whose methods are pure functions.
 
-    Every method sees one agent. `socialjepa_jax.agents` maps them over agents and shards them.
+    It has a field `kind`, its name in configurations. Every method sees one agent, and
+    `socialjepa_jax.agents` maps them over agents and shards them; the carried state must be equal
+    on all shards.
 
     Two more methods are optional: `groups(params)` returns an `optim.Group` for every parameter,
     and `project(params)` returns the parameters that an update leaves behind, such as prototypes
