@@ -1,6 +1,7 @@
 """From an experiment to its parts: the trainer, the settings of the agents, and the feed."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ class Parts:
     trainer: Trainer
     hparams: HParams
 
-    @property
+    @functools.cached_property  # drawing a state is traced once
     def abstract_state(self) -> AgentState:
         """Shapes, dtypes and shardings of a state: what a checkpoint is restored into."""
         by_agent = sharding.by_agent(self.trainer.mesh)

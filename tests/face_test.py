@@ -65,8 +65,9 @@ def test_loaded_encoders_give_the_latents_of_the_run(run, tmp_path):
         found = encoders.encode(agent, cameras[camera], batch_size=7)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, result.latents[agent], rtol=1e-4, atol=1e-5)
-    encoders.save(tmp_path / "shipped")
-    again = sj.load(tmp_path / "shipped")
+    encoders.save(tmp_path / "shipped.v0.1")
+    assert (tmp_path / "shipped.v0.1.safetensors").exists()
+    again = sj.load(tmp_path / "shipped.v0.1")
     np.testing.assert_array_equal(
         again.encode(1, cameras[1][:5]), encoders.encode(1, cameras[1][:5])
     )

@@ -100,13 +100,13 @@ class Encoders:
 
     def save(self, path: str | pathlib.Path) -> None:
         """Writes `path`.safetensors and `path`.json, from which `load` makes the same encoders."""
-        path = pathlib.Path(path).with_suffix("")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays_file, config_file = _files(path)
+        arrays_file.parent.mkdir(parents=True, exist_ok=True)
         arrays = _named({"params": self.params, "aux": self.aux})
         arrays = {name: np.ascontiguousarray(leaf) for name, leaf in arrays.items()}
         statistics = {"mean": self.mean, "std": self.std}
-        save_file({**arrays, **statistics}, path.with_suffix(".safetensors"))
-        write_json(path.with_suffix(".json"), config_lib.to_plain(self.config))
+        save_file({**arrays, **statistics}, arrays_file)
+        write_json(config_file, config_lib.to_plain(self.config))
 
     @staticmethod
     def load(path: str | pathlib.Path) -> "Encoders":
@@ -115,21 +115,26 @@ class Encoders:
         Raises:
             InputError: a file is missing or not of encoders.
         """
-        path = pathlib.Path(path).with_suffix("")
+        arrays_file, config_file = _files(path)
         try:
-            config = json.loads(path.with_suffix(".json").read_bytes())
-            arrays = load_file(path.with_suffix(".safetensors"))
+            config = json.loads(config_file.read_bytes())
+            arrays = load_file(arrays_file)
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"{path}: {error}") from None
         experiment = config_lib.from_config_dict(config)
         params, aux = jax.eval_shape(experiment.objective.init, jax.random.key(0))
         tree = {"params": params, "aux": aux}
         if missing := sorted({"mean", "std", *_named(tree)} - arrays.keys()):
-            raise InputError(f"{path.with_suffix('.safetensors')} has no array {missing[0]!r}")
+            raise InputError(f"{arrays_file} has no array {missing[0]!r}")
         leaves = [arrays[name] for name in _named(tree)]
         restored = jax.tree.unflatten(jax.tree.structure(tree), leaves)
         statistics = arrays["mean"], arrays["std"]
         return Encoders(experiment, restored["params"], restored["aux"], *statistics)
+
+
+def _files(path: str | pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Returns the file of the arrays and that of the configuration; the name may hold dots."""
+    return pathlib.Path(f"{path}.safetensors"), pathlib.Path(f"{path}.json")
 
 
 def _named(tree: PyTree) -> dict[str, Any]:
