@@ -1,19 +1,35 @@
-"""Exceptions that end a command with an exit code, and checks of configuration fields.
+"""Exceptions that end a command with an exit code, and checks of fields, arrays and files.
 
 Configuration dataclasses run the checks when they are constructed. Every check names the field and
 its value in the `InputError` that it raises.
 """
 
 import math
+import os
+import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# Raised by NumPy for a damaged archive, besides OSError, EOFError and ValueError: a header that is
-# not a Python literal fails in the tokenizer.
-DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, tokenize.TokenError)
+import numpy as np
+
+# Raised for a damaged archive, besides OSError, EOFError and ValueError: a header that is not a
+# Python literal fails in the tokenizer; encryption, an unknown compression and deep nesting are
+# RuntimeErrors; sizes that no machine has are the last two.
+DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    struct.error,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+)
+
+MAX_UNPACKED = 1 << 28  # bytes that every file may unpack to
+MAX_RATIO = 256  # above them, bytes for every byte of the file; deflate reaches 1032, dSprites 113
 
 
 class InputError(ValueError):
@@ -66,6 +82,45 @@ def check_one_of(options: Sequence[Any], **fields: Any) -> None:
     for name, value in fields.items():
         if value not in options:
             raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, options))}")
+
+
+def check_unpacked(path: object, unpacked: int, packed: int) -> None:
+    """Raises `InputError` if a compressed file expands like no data do.
+
+    Every reader of compressed files calls this before it unpacks, or while it does.
+
+    Args:
+        path: file, named in the message.
+        unpacked: size of its contents in bytes.
+        packed: size of the file in bytes.
+    """
+    if unpacked > max(MAX_UNPACKED, MAX_RATIO * packed):
+        raise InputError(f"{path}: {packed} bytes unpack to {unpacked} bytes, refused")
+
+
+def as_array(value: Any, name: str, dtype: Any = None) -> np.ndarray:
+    """Returns the value as a plain array, not copied where possible.
+
+    Raises:
+        InputError: if entries are masked: what they hold is no data.
+    """
+    parts = value if isinstance(value, list | tuple) else (value,)
+    masked = sum(int(np.ma.count_masked(part)) for part in parts if np.ma.isMaskedArray(part))
+    if masked:
+        raise InputError(f"{name} has {masked} masked entries; fill them or drop their rows")
+    return np.asarray(value, dtype)
+
+
+def expand_user(path: str, name: str) -> str:
+    """Returns a path with the home folder in place of a leading `~` or `~user`.
+
+    Raises:
+        InputError: if there is no such user.
+    """
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise InputError(f"{name}={path}: no such user; a file of this name is ./{path}")
+    return expanded
 
 
 def _check(fields: Mapping[str, Any], is_valid: Callable[[Any], bool], requirement: str) -> None:
