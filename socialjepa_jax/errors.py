@@ -6,6 +6,7 @@ its value in the `InputError` that it raises.
 
 import math
 import os
+import pathlib
 import struct
 import tokenize
 import zipfile
@@ -30,6 +31,8 @@ DAMAGED_ARCHIVE = (
 
 MAX_UNPACKED = 1 << 28  # bytes that every file may unpack to
 MAX_RATIO = 256  # above them, bytes for every byte of the file; deflate reaches 1032, dSprites 113
+
+_SHOWN = 100  # letters of a value in a message
 
 
 class InputError(ValueError):
@@ -81,7 +84,33 @@ def check_one_of(options: Sequence[Any], **fields: Any) -> None:
     """Raises `InputError` unless every field is one of the options."""
     for name, value in fields.items():
         if value not in options:
-            raise InputError(f"{name}={value!r} must be one of {', '.join(map(repr, options))}")
+            one_of = ", ".join(map(repr, options))
+            raise InputError(f"{name}={shown(value)} must be one of {one_of}")
+
+
+def shown(value: Any) -> str:
+    """Returns the value for a message: its `repr`, cut where it is long."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deeply; more digits than Python prints
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def expand_home(path: str | os.PathLike[str], name: str = "path") -> pathlib.Path:
+    """Returns the path with a leading `~` or `~user` replaced by the home folder.
+
+    Args:
+        path: as the user wrote it.
+        name: of the flag or setting, for the message.
+
+    Raises:
+        InputError: the home folder is unknown.
+    """
+    try:
+        return pathlib.Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{name}={os.fspath(path)!r}: there is no such home folder") from None
 
 
 def check_unpacked(path: object, unpacked: int, packed: int) -> None:
