@@ -6,6 +6,7 @@ the only place where one becomes the other.
 """
 
 import dataclasses
+import difflib
 import types
 import typing
 from typing import Any
@@ -22,6 +23,7 @@ from socialjepa_jax.errors import (
     check_non_negative,
     check_one_of,
     check_positive,
+    shown,
 )
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
@@ -66,6 +68,8 @@ def register(group: str, kind: str, cls: type) -> None:
         raise InputError(f"{cls.__name__} must have {missing[0]}, see the protocol of {group}")
     KINDS[group][kind] = cls
 
+
+_MAX_INT = 2**63 - 1
 
 # A pair of an agent's seed and an experiment's seed is one uint32.
 AGENT_SEEDS = 1_000_003  # agent seeds are smaller than this
@@ -125,7 +129,7 @@ class Run:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):
-                check_positive(**{field.name: getattr(self, field.name)})
+                check_in_range(1, 2**31 - 1, **{field.name: getattr(self, field.name)})
         check_divides(
             self.steps_per_call,
             steps=self.steps,
@@ -278,11 +282,18 @@ def from_config_dict(config: ml_collections.ConfigDict | dict[str, Any]) -> Expe
 def _build(cls: type, values: Any, path: str) -> Any:
     """Builds one dataclass from a dict, recursively."""
     if not isinstance(values, dict):
-        raise InputError(f"{path}={values!r} must be a group of settings")
-    hints = typing.get_type_hints(cls)
-    known = {field.name for field in dataclasses.fields(cls)}
-    if unknown := sorted(values.keys() - known):
-        raise InputError(f"{path}.{unknown[0]}: no such setting; known: {', '.join(sorted(known))}")
+        raise InputError(f"{path}={shown(values)} must be a group of settings")
+    hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
+    for name in values:
+        if name not in fields:
+            similar = difflib.get_close_matches(str(name), fields, 1)
+            hint = f"; did you mean {similar[0]!r}?" if similar else "."
+            raise InputError(
+                f"{path}.{name}: no such setting{hint} Known: {', '.join(sorted(fields))}"
+            )
+    for name, field in fields.items():
+        if name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            raise InputError(f"{path}.{name} must be given")
     built = {
         name: _convert(hints[name], value, name, f"{path}.{name}") for name, value in values.items()
     }
@@ -290,18 +301,15 @@ def _build(cls: type, values: Any, path: str) -> Any:
         return cls(**built)
     except InputError as error:
         raise InputError(f"{path}.{error}") from None
-    except TypeError as error:  # a field without default was left out
-        raise InputError(f"{path}: {error}") from None
 
 
 def _convert(hint: Any, value: Any, name: str, path: str) -> Any:
     if name in KINDS and isinstance(value, dict):
         kinds, default = KINDS[name], "adamw" if name == "optim" else None
         kind = value.get("kind", default)
-        if kind not in kinds:
-            raise InputError(f"{path}.kind={kind!r} must be one of {', '.join(map(repr, kinds))}")
+        check_one_of(tuple(kinds), **{f"{path}.kind": kind})
         return _build(kinds[kind], value, path)
-    if dataclasses.is_dataclass(hint):
+    if name in KINDS or dataclasses.is_dataclass(hint):
         return _build(typing.cast(type, hint), value, path)
     return _check_type(hint, value, path)
 
@@ -321,17 +329,29 @@ def _check_type(hint: Any, value: Any, path: str) -> Any:
             return tuple(_check_type(inner[0], v, path) for v in value)
         if len(inner) == len(value):
             return tuple(_check_type(h, v, path) for h, v in zip(inner, value))
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
     elif hint is type(None) and value is None:
         return None
+    elif isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MAX_INT:
+        raise InputError(f"{path}={shown(value)} must be within 64 bits")
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
     elif (
         isinstance(hint, type)
         and isinstance(value, hint)
         and isinstance(value, bool) == (hint is bool)
     ):
         return value
-    raise InputError(f"{path}={value!r} must be {getattr(hint, '__name__', hint)}")
+    raise InputError(f"{path}={shown(value)} must be {_wording(hint)}")
+
+
+def _wording(hint: Any) -> str:
+    """Describes an annotation in a message: "2 values: int, int" for tuple[int, int]."""
+    inner = typing.get_args(hint)
+    if typing.get_origin(hint) is not tuple:
+        return " or ".join(map(_wording, inner)) or hint.__name__
+    if inner[-1] is Ellipsis:
+        return f"a tuple of {_wording(inner[0])}"
+    return f"{len(inner)} values: {', '.join(map(_wording, inner))}"
 
 
 # Settings that may change between a run and its resumption: they do not alter the results.

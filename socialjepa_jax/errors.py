@@ -6,7 +6,6 @@ its value in the `InputError` that it raises.
 
 import math
 import os
-import pathlib
 import struct
 import tokenize
 import zipfile
@@ -95,22 +94,6 @@ def shown(value: Any) -> str:
     except (RecursionError, ValueError):  # nested too deeply; more digits than Python prints
         return f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def expand_home(path: str | os.PathLike[str], name: str = "path") -> pathlib.Path:
-    """Returns the path with a leading `~` or `~user` replaced by the home folder.
-
-    Args:
-        path: as the user wrote it.
-        name: of the flag or setting, for the message.
-
-    Raises:
-        InputError: the home folder is unknown.
-    """
-    try:
-        return pathlib.Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"{name}={os.fspath(path)!r}: there is no such home folder") from None
 
 
 def check_unpacked(path: object, unpacked: int, packed: int) -> None:

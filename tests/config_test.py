@@ -19,9 +19,16 @@ def test_there_and_back():
     assert config_lib.from_config_dict(through_json) == experiment
 
 
+def nested(depth):
+    values = []
+    for _ in range(depth):
+        values = [values]
+    return values
+
+
 def _with(path, value):
     plain = toys_ijepa.get_config().to_dict()
-    *groups, name = path.split(".")
+    *groups, name = path.split(".") if isinstance(path, str) else (path,)
     group = plain
     for key in groups:
         group = group[key]
@@ -32,7 +39,9 @@ def _with(path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("optim.lerning_rate", 1.0, r"optim.lerning_rate: no such setting; known: .*learning"),
+        ("optim.lerning_rate", 1.0, r"such setting; did you mean 'learning_rate'\? Known: .*clip"),
+        ("optim.colour", 1.0, r"config.optim.colour: no such setting. Known: .*learning_rate"),
+        (1, 2, r"config.1: no such setting. Known: "),
         ("optim.learning_rate", "fast", r"config.optim.learning_rate='fast' must be float"),
         ("optim.learning_rate", float("nan"), r"config.optim.learning_rate=nan must be > 0"),
         ("optim.weight_decay", -0.1, r"config.optim.weight_decay=-0.1 must be >= 0"),
@@ -46,7 +55,18 @@ def _with(path, value):
         ("objective.vit.channels", 3, r"objective.vit.image_size=48, channels=3 must be those"),
         ("agents.seeds", (1, 1, 2), r"config.agents.seeds=\(1, 1, 2\) must be distinct"),
         ("agents.seeds", (0, 2**32, 1), r"config.agents.seeds=4294967296 must be in"),
-        ("seed", 10**20, r"config.seed=100000000000000000000 must be in"),
+        ("seed", 10**20, r"config.seed=100000000000000000000 must be within 64 bits"),
+        ("seed", 2**62, r"config.seed=4611686018427387904 must be in \[0, 4293\]"),
+        pytest.param("seed", 10**5000, r"config.seed=<int> must be within 64 bits", id="digits"),
+        ("run.steps", 2**31, r"config.run.steps=2147483648 must be in \[1, 2147483647\]"),
+        ("optim.learning_rate", 10**400, r"config.optim.learning_rate=10{99}\.\.\. must be within"),
+        ("data.kind", ["toys"], r"config.data.kind=\['toys'\] must be one of 'toys'"),
+        ("data.kind", {}, r"config.data.kind=\{\} must be one of 'toys'"),
+        ("data", "toys", r"config.data='toys' must be a group"),
+        ("data.protocol.sector", (), r"sector=\(\) must be 2 values: int, int"),
+        ("data.protocol.sector", [1, "b"], r"sector='b' must be int"),
+        ("data.protocol.azimuths", 5, r"azimuths=5 must be a tuple of int"),
+        ("agents.seeds", nested(10_000), r"config.agents.seeds=<list> must be int"),
         ("agents.cameras", (0, 1, 5), r"cameras=\(0, 1, 5\): there are 2 cameras"),
         ("agents.cameras", (), r"config.agents.cameras=\(\) and seeds"),
     ],
@@ -59,7 +79,7 @@ def test_what_is_wrong_is_named(path, value, message):
 def test_a_missing_field_is_named():
     plain = toys_ijepa.get_config().to_dict()
     del plain["objective"]
-    with pytest.raises(InputError, match=r"config: .*objective"):
+    with pytest.raises(InputError, match=r"^config\.objective must be given$"):
         config_lib.from_config_dict(plain)
 
 

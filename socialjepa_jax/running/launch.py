@@ -5,6 +5,7 @@ Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and save
 
 import logging as python_logging
 import pathlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -66,7 +67,21 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
     except Exception as error:  # a config file is code and may raise anything
         # config_flags escapes some messages twice.
         text = str(error).replace("\\n", " ").replace("\\", "")
-        _exit(InputError(f"{type(error).__name__}: {text}"))
+        unknown = isinstance(error, AttributeError | LookupError) and _unknown(text, argv)
+        _exit(InputError(unknown or f"{type(error).__name__}: {text}"))
+
+
+def _unknown(text: str, argv: Sequence[str]) -> str:
+    """Names the override that config_flags found no setting for; "" if none fits its message."""
+    name = re.match(r"['\"]*(?:Attribute .*\.)?(\w+)('?['\"]*$|' Did| does not exist)", text)
+    similar = re.search(r'Did you mean "(\w+)"', text)
+    for argument in argv[1:]:
+        setting = argument.lstrip("-").partition("=")[0]
+        fits = name[1] in re.findall(r"\w+", setting)[1:] if name else "[" in setting
+        if fits:
+            hint = f"; did you mean {similar[1]!r}?" if similar else ""
+            return f"--{setting}: no such setting{hint}"
+    return ""
 
 
 def _exit(error: InputError | Stopped) -> NoReturn:
