@@ -306,7 +306,7 @@ def _build(cls: type, values: Any, path: str) -> Any:
 def _convert(hint: Any, value: Any, name: str, path: str) -> Any:
     if name in KINDS and isinstance(value, dict):
         kinds, default = KINDS[name], "adamw" if name == "optim" else None
-        kind = value.get("kind", default)
+        kind: Any = value.get("kind", default)
         check_one_of(tuple(kinds), **{f"{path}.kind": kind})
         return _build(kinds[kind], value, path)
     if name in KINDS or dataclasses.is_dataclass(hint):

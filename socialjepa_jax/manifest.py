@@ -11,7 +11,7 @@ import pathlib
 from absl import flags
 
 from socialjepa_jax.data import manifest
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, expand_user
 from socialjepa_jax.running import launch
 
 
@@ -23,7 +23,7 @@ def define_flags() -> None:
 
 def main() -> None:
     """Writes or checks the manifest of `--folder`."""
-    folder = pathlib.Path(flags.FLAGS.folder).expanduser()
+    folder = pathlib.Path(expand_user(flags.FLAGS.folder, "--folder"))
     if flags.FLAGS.make:
         print(f"{folder / manifest.NAME}: {len(manifest.make(folder))} files")
         return

@@ -15,7 +15,14 @@ from numpy.lib import format as npy
 from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.pairing import pair_views
-from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_non_negative, check_one_of
+from socialjepa_jax.errors import (
+    DAMAGED_ARCHIVE,
+    InputError,
+    check_non_negative,
+    check_one_of,
+    check_unpacked,
+    expand_user,
+)
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -76,7 +83,7 @@ class ArraysData:
             InputError: a file or array is missing, damaged, or of another type or length.
         """
         del cache_dir
-        path = pathlib.Path(self.path).expanduser()
+        path = pathlib.Path(expand_user(self.path, "path"))
         images = np.stack(list(self._images(path)))
         columns = {
             factor: read_array(path, name, "iu", (1,)).astype(np.int64)
@@ -195,5 +202,7 @@ def _open(path: pathlib.Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
         if f"{name}.npy" not in archive.namelist():
             held = ", ".join(member.removesuffix(".npy") for member in archive.namelist())
             raise InputError(f"{path}: no array {name!r}, it holds {held}")
-        with archive.open(f"{name}.npy") as stream:
-            yield stream, archive.getinfo(f"{name}.npy").file_size
+        member = archive.getinfo(f"{name}.npy")
+        check_unpacked(path, member.file_size, member.compress_size)
+        with archive.open(member) as stream:
+            yield stream, member.file_size

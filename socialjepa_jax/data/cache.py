@@ -51,7 +51,11 @@ def _read(path: pathlib.Path) -> np.ndarray | None:
     if hashlib.sha256(content).digest() != data[-_DIGEST_BYTES:]:
         logging.warning("%s: damaged or truncated, made anew", path)
         return None
-    return np.load(io.BytesIO(content), allow_pickle=False)
+    try:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError):
+        logging.warning("%s: holds no array, made anew", path)
+        return None
 
 
 def _write(path: pathlib.Path, array: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -105,13 +106,13 @@ class Files:
         return images_lib.resize(image, self.size)
 
     def fingerprint(self) -> str:
-        """Digest of `places`, size, channels, and every file's name, size and modification time."""
-        digest = hashlib.sha256(f"{self.size} {self.channels}\n".encode())
+        """Digest of `places`, of how files are read, and of their names, sizes and times."""
+        digest = hashlib.sha256(f"{self.size} {self.channels} {images_lib.VERSION}\n".encode())
         digest.update(self.places.tobytes())
         for name in self.names:
             try:
                 status = (self.folder / name).stat()
             except OSError:
                 continue
-            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+            digest.update(os.fsencode(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n"))
         return digest.hexdigest()

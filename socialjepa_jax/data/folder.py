@@ -4,9 +4,10 @@ import csv
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator
+import re
 
 import numpy as np
+from absl import logging
 
 from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data.files import Files
@@ -14,7 +15,14 @@ from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.protocols import ImageFeed, Opening
 from socialjepa_jax.data.resident import ResidentFeed
 from socialjepa_jax.data.streaming import StreamFeed
-from socialjepa_jax.errors import InputError, check_in_range, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    InputError,
+    check_in_range,
+    check_one_of,
+    check_positive,
+    expand_user,
+    shown,
+)
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 
@@ -28,7 +36,8 @@ class FolderData:
 
     Class folders are CATEGORY/FILE, where every file is an object of its own, or
     CATEGORY/OBJECT/FILE. They carry no azimuths, so one camera (azimuth 0) sees all images, and
-    the factor "picture" numbers the images of an object.
+    the factor "picture" numbers the images of an object. Folders without images are left out, as
+    are hidden ones and `__MACOSX`.
 
     Attributes:
         kind: "folder".
@@ -91,8 +100,8 @@ class FolderData:
                 names it.
         """
         del cache_dir
-        folder = pathlib.Path(self.path).expanduser()
-        if not self.path or not folder.is_dir():
+        folder = pathlib.Path(expand_user(self.path, "path"))
+        if not self.path or not os.path.isdir(folder):
             raise InputError(f"path={self.path!r}: no such folder")
         names, columns, labels = self._table(folder) if self.table else _class_folders(folder)
         files = Files(
@@ -107,7 +116,7 @@ class FolderData:
         images = files if self.read == "stream" else np.asarray(files)
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
-        return pair_views(table, self.protocol, self.splits, folder.resolve().name)
+        return pair_views(table, self.protocol, self.splits, _printable(folder.resolve().name))
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""
@@ -124,14 +133,15 @@ class FolderData:
         return tuple(recorded[name] for name in names)
 
     def _table(self, folder: pathlib.Path) -> _Listing:
-        path = folder / self.table
+        path = folder / expand_user(self.table, "table")
         rows = _read_table(path, ("file", *(column for _, column in self.columns)))
         names = tuple(row["file"] for row in rows)
         for number, name in enumerate(names):
             if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
                 raise InputError(f"{path}: row {number + 1}: {name!r} leaves the folder")
-            if not (folder / name).is_file():
-                raise InputError(f"{folder / name}: no such file ({path.name})")
+            if not os.path.isfile(folder / name):
+                fault = "is a broken link" if os.path.islink(folder / name) else "no such file"
+                raise InputError(f"{folder / name}: {fault} ({path.name})")
         columns: dict[str, np.ndarray] = {}
         labels: tuple[str, ...] = ()
         for factor, column in self.columns:
@@ -153,7 +163,7 @@ def _read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, s
             header = reader.fieldnames or ()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (csv.Error, UnicodeDecodeError) as error:
+    except (csv.Error, ValueError) as error:
         raise InputError(f"{path}: is no CSV file ({error})") from error
     for column in needed:
         if column not in header:
@@ -174,37 +184,66 @@ def _levels(texts: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
 
 
 def _natural(text: str) -> tuple[int, int, str]:
-    return (0, int(text), text) if text.isdecimal() else (1, 0, text)
+    try:
+        return (0, int(text), text) if text.isdecimal() else (1, 0, text)
+    except ValueError:  # more digits than Python reads
+        return 1, 0, text
 
 
 def _integers(texts: list[str], path: pathlib.Path, column: str) -> np.ndarray:
     for number, text in enumerate(texts):
-        if not text.strip().lstrip("-").isdecimal() or len(text) > 18:
-            raise InputError(f"{path}: row {number + 1}: {column}={text!r} must be an integer")
+        if not re.fullmatch(r"\s*-?\d{1,18}\s*", text):
+            raise InputError(f"{path}: row {number + 1}: {column}={shown(text)} must be an integer")
     return np.array([int(text) for text in texts], np.int64)
 
 
 def _class_folders(folder: pathlib.Path) -> _Listing:
-    """Lists CATEGORY/FILE and CATEGORY/OBJECT/FILE."""
+    """Lists CATEGORY/FILE and CATEGORY/OBJECT/FILE. Folders without images are left out."""
     names: list[str] = []
     rows: list[tuple[int, int, int, int]] = []
-    categories = [entry for entry in _entries(folder) if entry.is_dir()]
-    for category, entry in enumerate(categories):
-        for instance, thing in enumerate(_entries(pathlib.Path(entry.path))):
-            inside = _entries(pathlib.Path(thing.path)) if thing.is_dir() else [thing]
-            for number, file in enumerate(inside):
-                if not file.is_file() or not file.name.lower().endswith(SUFFIXES):
-                    raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
+    categories: list[str] = []
+    for entry in _entries(folder):
+        things = _images_of(entry) if entry.is_dir() else []
+        for instance, files in enumerate(things):
+            for number, file in enumerate(files):
                 names.append(pathlib.Path(file.path).relative_to(folder).as_posix())
-                rows.append((category, instance, number, 0))
+                rows.append((len(categories), instance, number, 0))
+        if things:
+            categories.append(_printable(entry.name))
+        elif entry.is_dir():
+            logging.warning("%s: no images in it, so it is no category", entry.path)
     if not names:
         raise InputError(f"{folder}: there are no images in folders in it")
     columns = dict(zip(("category", "instance", "picture", "azimuth"), np.array(rows).T))
-    return tuple(names), columns, tuple(entry.name for entry in categories)
+    return tuple(names), columns, tuple(categories)
 
 
-def _entries(folder: pathlib.Path) -> list[os.DirEntry[str]]:
-    """Lists a folder sorted by name, without hidden files."""
-    with os.scandir(folder) as entries:
-        visible: Iterator[os.DirEntry[str]] = (e for e in entries if not e.name.startswith("."))
-        return sorted(visible, key=lambda entry: entry.name)
+def _images_of(category: os.DirEntry[str]) -> list[list[os.DirEntry[str]]]:
+    """Lists the images of every object of a category that has any."""
+    things = []
+    for thing in _entries(category):
+        files = _entries(thing) if thing.is_dir() else [thing]
+        for file in files:
+            if not file.is_file() or not file.name.lower().endswith(SUFFIXES):
+                raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
+        if files:
+            things.append(files)
+    return things
+
+
+def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """Lists a folder sorted by name, without hidden entries and what macOS adds to archives."""
+    try:
+        with os.scandir(folder) as entries:
+            visible = [e for e in entries if not e.name.startswith(".") and e.name != "__MACOSX"]
+    except OSError as error:
+        raise InputError(f"{os.fspath(folder)}: cannot be read ({error.strerror})") from error
+    for entry in visible:
+        if entry.is_symlink() and not os.path.exists(entry.path):
+            raise InputError(f"{entry.path}: is a broken link")
+    return sorted(visible, key=lambda entry: entry.name)
+
+
+def _printable(name: str) -> str:
+    """Returns the name of a file with what is not UTF-8 in it as `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace")

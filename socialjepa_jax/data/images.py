@@ -11,33 +11,61 @@ import warnings
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+VERSION = 2  # of the pixels that a file decodes to; 2: values of 16 bits are rounded, not cut
 _FORMATS = ("JPEG", "PNG")
+_MODES = ("L", "RGB", "I;16", "RGB;16B")
+_MAX_SIDE = 65_535  # of a JPEG; a PNG may claim 2^31, and resizing needs memory for each of them
 _LUMA = np.array([19595, 38470, 7471], np.uint32)  # ITU-R 601 in 16-bit fixed point, as in Pillow
 
 
 def decode(blob: bytes) -> np.ndarray:
-    """Decodes one JPEG or PNG, grey or RGB of 8 bits, to uint8 [H, W, 1 or 3].
+    """Decodes one JPEG or PNG, grey or RGB, to uint8 [H, W, 1 or 3].
 
-    The EXIF orientation is applied.
+    The EXIF orientation is applied. Values v of 16 bits become v / 257, rounded.
 
     Raises:
         ValueError: another format or mode, damaged or truncated, or implausibly large.
     """
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of notes that are damaged beside a whole image
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(blob), formats=_FORMATS) as image:
+                if max(image.size) > _MAX_SIDE:
+                    raise ValueError(f"{image.width} x {image.height} pixels are too large")
                 image.verify()  # reads the checksums and the end of a PNG
-            with Image.open(io.BytesIO(blob), formats=_FORMATS) as image:
-                image.load()
-                pixels, mode = np.asarray(ImageOps.exif_transpose(image)), image.mode
+            pixels, mode = _load(blob)
+            if mode == "RGB;16B":  # of which Pillow decodes the high bytes alone
+                low, _ = _load(blob, "RGB;16L")
+                pixels = pixels * np.uint16(256) + low
     except UnidentifiedImageError:
         raise ValueError("cannot identify it as JPEG or PNG") from None
-    except (OSError, SyntaxError, Image.DecompressionBombError, Warning) as error:
-        raise ValueError(str(error)) from error
-    if mode not in ("L", "RGB"):
-        raise ValueError(f"mode {mode} is neither grey (L) nor RGB of 8 bits")
+    except Exception as error:  # Pillow raises many types on damaged files
+        raise ValueError(str(error) or type(error).__name__) from error
+    if mode not in _MODES:
+        raise ValueError(f"mode {mode} is neither grey (L) nor RGB")
+    if pixels.dtype != np.uint8:
+        pixels = ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
     return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _load(blob: bytes, order: str = "") -> tuple[np.ndarray, str]:
+    """Decodes an upright image.
+
+    Args:
+        blob: the file.
+        order: Pillow's name of the stored values, in the place of the right one.
+
+    Returns:
+        The pixels, and the mode; "RGB;16B" where the stored values have 16 bits.
+    """
+    with Image.open(io.BytesIO(blob), formats=_FORMATS) as image:
+        stored = {str(tile[3]) for tile in image.tile}
+        mode = "RGB;16B" if stored == {"RGB;16B"} else image.mode
+        if order:
+            image.tile = [(*tile[:3], order) for tile in image.tile]
+        image.load()
+        return np.asarray(ImageOps.exif_transpose(image)), mode
 
 
 def to_channels(image: np.ndarray, channels: int) -> np.ndarray:
@@ -71,11 +99,14 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
 def _resize_matrix(old: int, new: int) -> np.ndarray:
     """Returns the weights f32[new, old] of one side; rows sum to 1."""
     pixel, scale = np.arange(old), old / new
-    if scale >= 1:  # length of the overlap of each old pixel with each new one
-        low = np.arange(new)[:, None] * scale
-        weights = np.minimum(pixel + 1, low + scale) - np.maximum(pixel, low)
-    else:
-        center = np.clip((np.arange(new)[:, None] + 0.5) * scale - 0.5, 0, old - 1)
-        weights = 1 - np.abs(pixel - center)
-    weights = np.maximum(weights, 0)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    matrix = np.empty((new, old), np.float32)
+    for row in range(new):  # one at a time: all of them take five times the memory
+        if scale >= 1:  # length of the overlap of each old pixel with the new one
+            low = row * scale
+            weights = np.minimum(pixel + 1, low + scale) - np.maximum(pixel, low)
+        else:
+            center = np.clip((row + 0.5) * scale - 0.5, 0, old - 1)
+            weights = 1 - np.abs(pixel - center)
+        weights = np.maximum(weights, 0)
+        matrix[row] = weights / weights.sum()
+    return matrix

@@ -173,7 +173,7 @@ class BrokenFiles:
                 continue
             self.names.add(name)
             if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
+                with self._path.open("a", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(f"{name}: {reason}\n")
             logging.warning("Broken file %s: %s", name, reason)
         if len(self.names) > self._max_share * self._total:

@@ -7,6 +7,7 @@ detects all of them. These are the functions; the command is `python -m socialje
 import hashlib
 import json
 import pathlib
+import re
 
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import write_json
@@ -46,12 +47,12 @@ def read(folder: pathlib.Path) -> dict[str, str]:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no JSON ({error})") from error
     digests = content.get("sha256") if isinstance(content, dict) else None
     if not isinstance(digests, dict) or content.get("schema") != _SCHEMA:
         raise InputError(f"{path}: is no manifest of schema {_SCHEMA}")
-    if not all(isinstance(digest, str) and len(digest) == 64 for digest in digests.values()):
+    if not all(re.fullmatch("[0-9a-f]{64}", str(digest)) for digest in digests.values()):
         raise InputError(f"{path}: holds what is no SHA-256")
     return digests
 
@@ -76,7 +77,10 @@ def check(folder: pathlib.Path) -> list[str]:
 
 
 def _names(folder: pathlib.Path) -> list[str]:
-    paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    try:
+        paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from error
     hidden = {path for path in paths if any(part.startswith(".") for part in path.parts)}
     return [path.as_posix() for path in paths if path not in hidden and str(path) != NAME]
 

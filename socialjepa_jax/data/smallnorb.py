@@ -4,15 +4,22 @@ import dataclasses
 import gzip
 import io
 import math
+import os
 import pathlib
-import zlib
 
 import numpy as np
 
 from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.pairing import pair_views
-from socialjepa_jax.errors import InputError, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    DAMAGED_ARCHIVE,
+    InputError,
+    check_one_of,
+    check_positive,
+    check_unpacked,
+    expand_user,
+)
 
 LABEL_NAMES = ("four-legged animal", "human", "airplane", "truck", "car")
 FACTOR_NAMES = ("category", "instance", "elevation", "azimuth", "lighting")
@@ -22,7 +29,6 @@ _PREFIX = {
 }
 _DTYPES: dict[int, np.dtype] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
 _LEVELS = np.array([10, 9, 36, 6])  # info columns: instance, elevation, azimuth, lighting
-_MAX_DEFLATE = 1032  # upper bound of gzip's expansion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +86,8 @@ class SmallNorbData:
             InputError: a file is missing, damaged or not what its name says.
         """
         del cache_dir
-        tables = [_read_part(pathlib.Path(self.path).expanduser(), part) for part in self.parts]
+        folder = pathlib.Path(expand_user(self.path, "path"))
+        tables = [_read_part(folder, part) for part in self.parts]
         shapes = {pairs.shape[1:] for pairs, _ in tables}
         if len(shapes) > 1:
             raise InputError(f"{self.path}: the parts' images differ in shape, {shapes}")
@@ -110,13 +117,13 @@ def read_matrix(path: pathlib.Path) -> np.ndarray:
         InputError: the file is missing, damaged, too short, too long, or has another magic number.
     """
     compressed = path.with_name(path.name + ".gz")
-    if not path.is_file() and not compressed.is_file():
+    if not os.path.isfile(path) and not os.path.isfile(compressed):
         raise InputError(f"{path}: no such file, nor {compressed.name} beside it")
-    path = path if path.is_file() else compressed
+    path = path if os.path.isfile(path) else compressed
     try:
         with path.open("rb") if path.suffix == ".mat" else gzip.open(path) as stream:
             return _read_stream(stream, path)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, *DAMAGED_ARCHIVE) as error:
         raise InputError(f"{path}: damaged or truncated ({error})") from error
 
 
@@ -129,9 +136,11 @@ def _read_stream(stream: io.BufferedIOBase, path: pathlib.Path) -> np.ndarray:
     shape = _integers(stream, max(3, ndim), path)[:ndim]
     if min(shape) < 1:
         raise InputError(f"{path}: dimensions {shape} must be > 0")
-    size = math.prod(shape) * _DTYPES[magic].itemsize
-    limit = path.stat().st_size * (1 if path.suffix == ".mat" else _MAX_DEFLATE)
-    data = stream.read(size + 1) if size <= limit else b""  # allocates no more than fits the file
+    size, packed = math.prod(shape) * _DTYPES[magic].itemsize, path.stat().st_size
+    if path.suffix == ".gz":
+        check_unpacked(path, size, packed)
+    # Allocates no more than the file may hold.
+    data = stream.read(size + 1) if size <= packed or path.suffix == ".gz" else b""
     if len(data) != size:
         raise InputError(
             f"{path}: truncated or overlong, dimensions {shape} need {size} bytes of data"

@@ -1,5 +1,6 @@
 """Cached arrays: written once, verified when read, and made again when damaged."""
 
+import hashlib
 import logging
 
 import numpy as np
@@ -44,6 +45,13 @@ def test_a_truncated_file_is_made_anew(tmp_path, length):
     path.write_bytes(path.read_bytes()[:length])
     np.testing.assert_array_equal(cache.cached_array(path, lambda: ARRAY), ARRAY)
     np.testing.assert_array_equal(cache.cached_array(path, never), ARRAY)
+
+
+@pytest.mark.parametrize("content", [b"", b"no array"])
+def test_a_file_that_never_held_an_array_is_made_anew(tmp_path, content):
+    path = tmp_path / "array.npy"
+    path.write_bytes(content + hashlib.sha256(content).digest())
+    np.testing.assert_array_equal(cache.cached_array(path, lambda: ARRAY), ARRAY)
 
 
 def test_without_a_writable_folder_the_array_is_still_returned(tmp_path, caplog):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import time
 import types
@@ -143,6 +144,11 @@ def test_one_process_lists_broken_files_for_all():
     assert broken.names == {"a.png"}
     with pytest.raises(Stopped, match=r"2 of 10 files .*=0\.15; the first process lists them"):
         broken.note([("b.png", "cut")])
+
+
+def test_the_list_of_broken_files_holds_names_that_are_not_utf8(tmp_path):
+    BrokenFiles(tmp_path / "list", 10, 0.5).note([(os.fsdecode(b"\xff.png"), "cut")])
+    assert (tmp_path / "list").read_bytes() == b"\xff.png: cut\n"
 
 
 class _Slow:

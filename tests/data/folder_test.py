@@ -2,14 +2,17 @@
 
 import io
 import itertools
+import os
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from socialjepa_jax.data import base
+from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data import images as images_lib
+from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.errors import InputError
 from tests.data.image_folder import SPLITS, encoded, random_image, write_table
 
@@ -39,23 +42,75 @@ def test_a_stream_shows_the_same_images(tmp_path):
     np.testing.assert_array_equal(part.state_ids, resident.state_ids[keep])
 
 
-def test_class_folders(tmp_path):
+def _of_classes(folder, **fields):
+    one = base.Protocol(azimuths=(0,))
+    return FolderData(path=str(folder), image_size=6, protocol=one, splits=SPLITS, **fields)
+
+
+def _write_classes(folder):
     for category, thing in itertools.product(("x", "y"), ("a", "b")):
-        (tmp_path / category / thing).mkdir(parents=True)
+        (folder / category / thing).mkdir(parents=True)
         for number in range(2):
-            path = tmp_path / category / thing / f"{number}.PNG"
+            path = folder / category / thing / f"{number}.PNG"
             path.write_bytes(encoded(random_image(number, 6)))
+
+
+def test_class_folders(tmp_path):
+    _write_classes(tmp_path)
     (tmp_path / "x" / "single.jpg").write_bytes(encoded(random_image(7), "JPEG"))
     (tmp_path / "x" / ".hidden").write_text("")
     (tmp_path / "README").write_text("")
-    one = base.Protocol(azimuths=(0,))
-    data = FolderData(path=str(tmp_path), image_size=6, protocol=one, splits=SPLITS).load(tmp_path)
+    data = _of_classes(tmp_path).load(tmp_path)
     assert data.factor_names == ("category", "instance", "picture")
     assert data.factors.tolist() == [
         [0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 2, 0],
         [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1],
     ]  # fmt: skip
     np.testing.assert_array_equal(data.images[0, 8], random_image(1, 6))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["empty/", "deep/empty/", ".hidden/z/0.png", "__MACOSX/x/0.png", "dotted/.0.png",
+     "a/__MACOSX/0.png", "x/0empty/", "x/__MACOSX/0.png"],
+)  # fmt: skip
+def test_folders_without_images_are_no_categories_and_no_objects(tmp_path, name):
+    _write_classes(tmp_path)
+    expected = _of_classes(tmp_path).load(tmp_path)
+    path = tmp_path / name
+    (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+    if not name.endswith("/"):
+        path.write_bytes(encoded(random_image(5, 6)))
+    data = _of_classes(tmp_path).load(tmp_path)
+    assert data.label_names == expected.label_names == ("x", "y")
+    np.testing.assert_array_equal(data.factors, expected.factors)
+    np.testing.assert_array_equal(data.images, expected.images)
+
+
+def test_names_that_are_not_utf8_are_names(tmp_path):
+    _write_classes(tmp_path)
+    expected = _of_classes(tmp_path).load(tmp_path)
+    os.rename(tmp_path / "y" / "b" / "1.PNG", os.fsencode(tmp_path / "y" / "b") + b"/1\xff.png")
+    os.rename(tmp_path / "x", os.fsencode(tmp_path) + b"/caf\xe9")
+    data = _of_classes(tmp_path, read="stream").load(tmp_path)
+    assert data.label_names == (r"caf\xe9", "y")
+    np.testing.assert_array_equal(np.asarray(data.images), expected.images)
+    fingerprint = data.images.fingerprint()
+    os.utime(os.fsencode(tmp_path / "y" / "b") + b"/1\xff.png", (0, 0))
+    assert data.images.fingerprint() != fingerprint
+    manifest.make(tmp_path)
+    strict = _of_classes(tmp_path, manifest=True).load(tmp_path)
+    np.testing.assert_array_equal(strict.images, expected.images)
+
+
+@pytest.mark.parametrize("place", ["x/a/link.png", "x/link", "link"])
+@pytest.mark.parametrize("target", ["gone", "link"])
+def test_a_broken_link_is_called_one(tmp_path, place, target):
+    _write_classes(tmp_path)
+    link = tmp_path / place
+    link.symlink_to(link if target == "link" else tmp_path / target)
+    with pytest.raises(InputError, match=rf"{place}: is a broken link$"):
+        _of_classes(tmp_path).load(tmp_path)
 
 
 PALETTE = Image.fromarray(random_image(0)).quantize(4)
@@ -111,14 +166,52 @@ def test_a_photograph_is_turned_as_its_camera_says(orientation):
         (lambda t: t + '\n0,cup,b,"x', "is no CSV file"),
         (lambda t: t.replace("\n90,cup,b", "\n0,cup,b"), "two images have the factors"),
         (lambda t: t.replace("\n90,cup,b", "\n-5,cup,b"), "azimuth=-5"),
+        (lambda t: t.replace("\n90,cup,b", "\n--5,cup,b"), "azimuth='--5' must be an integer"),
+        (lambda t: t.replace("\n90,cup,b", f"\n{'9' * 80},cup,b"), "99' must be an integer"),
+        (lambda t: t.replace("\n90,cup,b", f"\n{'9' * 400},cup,b"), "99\\.\\.\\. must be an"),
+        (lambda t: t.replace("images/3.png", "i" * 300), "iii: no such file"),
+        (lambda t: t.replace("images/3.png", "images/\0.png"), "png: no such file"),
+        (lambda t: t.replace("images/3.png", "images/link.png"), "link.png: is a broken link"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(tmp_path, change, message):
     config = write_table(tmp_path)
+    (tmp_path / "images" / "link.png").symlink_to("gone")
     path = tmp_path / "table.csv"
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=message):
         config.load(tmp_path)
+
+
+def test_a_number_of_any_length_names_a_category(tmp_path):
+    config = write_table(tmp_path)
+    path = tmp_path / "table.csv"
+    path.write_text(path.read_text().replace("cup", "9" * 5000))
+    assert config.load(tmp_path).label_names == ("9" * 5000, "animal")
+
+
+@pytest.mark.parametrize("read", [FolderData, ArraysData, SmallNorbData])
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("~nosuchuser/x", "path=~nosuchuser/x: no such user"),
+        ("{tmp}/" + "a" * 300, "aaa.*no such|aaa.*File name too long"),
+        ("{tmp}/link/x", "link.*no such"),
+        ("\udcff\0", "no such|embedded null"),
+    ],
+)
+def test_odd_paths_are_refused(tmp_path, read, path, message):
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(InputError, match=message):
+        read(path=path.replace("{tmp}", str(tmp_path))).load(tmp_path)
+
+
+def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
+    config = write_table(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    path = f"~/{tmp_path.name}"
+    found = FolderData(**{**vars(config), "path": path, "table": f"{path}/table.csv"})
+    np.testing.assert_array_equal(found.load(tmp_path).images, config.load(tmp_path).images)
 
 
 def test_folders_that_do_not_fit_are_refused(tmp_path):
@@ -130,8 +223,9 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"a/b/c: is no \.jpg"):
         FolderData(path=str(tmp_path)).load(tmp_path)
     config = write_table(tmp_path)
-    with pytest.raises(InputError, match=r"gone\.csv: cannot be read"):
-        FolderData(**{**vars(config), "table": "gone.csv"}).load(tmp_path)
+    for table, message in (("gone.csv", r"gone\.csv: cannot be read"), ("\0", "null byte")):
+        with pytest.raises(InputError, match=message):
+            FolderData(**{**vars(config), "table": table}).load(tmp_path)
 
 
 @pytest.mark.parametrize(

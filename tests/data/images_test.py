@@ -1,6 +1,9 @@
 """Decoding refuses damage; channels and sizes are exact."""
 
 import io
+import itertools
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -45,11 +48,54 @@ def test_other_formats_modes_and_bombs_are_refused(monkeypatch):
         images_lib.decode(_encode(image, "GIF"))
     with pytest.raises(ValueError, match="mode RGBA"):
         images_lib.decode(_encode(image.convert("RGBA"), "PNG"))
-    with pytest.raises(ValueError, match="mode I;16"):
-        images_lib.decode(_encode(Image.fromarray(np.zeros((4, 4), np.uint16)), "PNG"))
+    with pytest.raises(ValueError, match="65536 x 1 pixels are too large"):
+        images_lib.decode(_encode(Image.new("L", (65_536, 1)), "PNG"))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 24 * 32 - 1)
     with pytest.raises(ValueError, match="decompression bomb"):
         images_lib.decode(_encode(image, "PNG"))
+
+
+def _sixteen_bits(values: np.ndarray) -> bytes:
+    """A PNG of grey or RGB values of 16 bits, rows predicted from those above them."""
+    height, width, channels = values.shape
+    rows = values.astype(">u2").view(np.uint8).reshape(height, -1)
+    up = np.diff(rows, axis=0, prepend=np.uint8(0)[None, None].repeat(rows.shape[1], 1))
+    lines = np.concatenate([np.full((height, 1), 2, np.uint8), up], axis=1)
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + zlib.crc32(name + data).to_bytes(4)
+
+    header = struct.pack(">IIBBBBB", width, height, 16, 2 if channels == 3 else 0, 0, 0, 0)
+    chunks = {b"IHDR": header, b"IDAT": zlib.compress(lines.tobytes()), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(itertools.starmap(chunk, chunks.items()))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_values_of_16_bits_are_scaled(channels):
+    values = np.random.default_rng(0).integers(0, 65_536, (40, 50, channels))
+    values[0, :4, 0] = [0, 65_535, 128, 129]  # halves of a level around 128.5
+    found = images_lib.decode(_sixteen_bits(values))
+    np.testing.assert_array_equal(found, np.rint(values / 257))
+    assert found[0, :4, 0].tolist() == [0, 255, 0, 1]
+
+
+def test_damage_of_any_kind_is_a_value_error():
+    """Pillow raises IndexError, TypeError and struct.error on damaged notes of the camera."""
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "maker"
+    stream = io.BytesIO()
+    Image.fromarray(_image()).save(stream, "JPEG", exif=exif)
+    blob, rng = stream.getvalue(), np.random.default_rng(0)
+    causes = set()
+    for _ in range(1500):
+        damaged = bytearray(blob)
+        for place in rng.integers(0, 80, 2):
+            damaged[place] = rng.integers(256)
+        try:
+            images_lib.decode(bytes(damaged))
+        except ValueError as error:
+            causes.add(type(error.__cause__))
+    assert causes & {IndexError, TypeError, struct.error}  # or none of them was tried
 
 
 def test_channels_are_pillows():

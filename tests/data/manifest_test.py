@@ -31,8 +31,23 @@ def test_a_manifest_notices_what_a_decoder_does_not(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "{", '{"schema": 1, "sha256": {"a": "b"}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]", "{}", "{", '{"schema": 1, "sha256": {"a": "b"}}', '{"schema": [1], "sha256": {}}',
+        '{"schema": 1, "sha256": {"a": "' + "g" * 64 + '"}}',
+        pytest.param("[" * 100_000, id="nested"), pytest.param("9" * 5000, id="digits"),
+    ],
+)  # fmt: skip
 def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json: "):
         manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize("use", [manifest.make, manifest.check])
+@pytest.mark.parametrize("name", ["a" * 300, "link", "\0"], ids=["long", "link", "nul"])
+def test_odd_folders_are_refused(tmp_path, use, name):
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(InputError, match=r"no such folder|cannot be read|embedded null"):
+        use(tmp_path / name)

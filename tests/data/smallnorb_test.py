@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from socialjepa_jax import errors
 from socialjepa_jax.data import base, smallnorb
 from socialjepa_jax.errors import InputError
 
@@ -135,7 +136,7 @@ def test_a_damaged_file_is_named(tmp_path):
         (0, 0x1E3D4C51, "magic number 0x1e3d4c51"),  # doubles
         (1, 7, "7 dimensions"),
         (2, -1, "must be > 0"),
-        (2, 2**31 - 1, "truncated or overlong"),
+        (2, 2**31 - 1, "bytes unpack to 68719476704 bytes, refused"),
         (2, 10, "truncated or overlong"),
         (3, 1, "truncated or overlong"),
     ],
@@ -148,6 +149,14 @@ def test_headers_that_lie_are_refused(tmp_path, place, value, message):
     with pytest.raises(InputError, match=message) as caught:
         _load(tmp_path)
     assert str(_path(tmp_path)) in str(caught.value)
+
+
+def test_zeros_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
+    _write(tmp_path)
+    monkeypatch.setattr(errors, "MAX_UNPACKED", 1000)
+    _replace(tmp_path, "dat", np.zeros((500, 2, 32, 32), np.uint8))  # 990 times its gzip
+    with pytest.raises(InputError, match=r"dat\.mat\.gz: \d+ bytes unpack to 1024000 bytes, ref"):
+        _load(tmp_path)
 
 
 def _replace(folder: pathlib.Path, name: str, matrix: np.ndarray) -> None:

@@ -43,7 +43,7 @@ def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
         lede=html.join(*headline(run)),
         sections=_sections(run, dataset, Album(page)),
     )
-    page.write_text(document, encoding="utf-8")
+    page.write_text(document, encoding="utf-8", errors="backslashreplace")  # paths may be bytes
     return page
 
 
@@ -67,7 +67,7 @@ def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tup
         "spectrum": ("The matrix W", images.spectrum(views, album)),
         "back": ("Ways back", scores_lib.back_maps(run, album)),
         "probes": ("One agent's classifier, used by the other",
-                   scores_lib.probes(run, len(dataset.label_names))),
+                   scores_lib.probes(run, len(set(dataset.labels.tolist())))),
         "environment": ("Environment and configuration", environment(run)),
     }  # fmt: skip
 
