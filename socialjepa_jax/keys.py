@@ -4,6 +4,8 @@ import enum
 
 import jax
 
+PRNG = "threefry2x32"  # not jax's default, which the environment may change
+
 
 class Stream(enum.IntEnum):
     """Random streams of an agent; the number is folded into its key and must not change."""
@@ -17,7 +19,7 @@ class Stream(enum.IntEnum):
 
 def agent_key(seed: jax.typing.ArrayLike, stream: Stream) -> jax.Array:
     """Returns the key of one stream of the agent with this seed."""
-    return jax.random.fold_in(jax.random.key(seed), stream)
+    return jax.random.fold_in(jax.random.key(seed, impl=PRNG), stream)
 
 
 def step_keys(seed: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -24,8 +24,8 @@ from socialjepa_jax.data.protocols import Feed, ImageFeed
 from socialjepa_jax.errors import Interrupted
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.performance.profiling import Window
-from socialjepa_jax.records import versions, write_json
-from socialjepa_jax.running import monitors, trained
+from socialjepa_jax.records import local_path, versions, write_json
+from socialjepa_jax.running import folder, monitors, numerics, trained
 from socialjepa_jax.running import workdir as workdir_lib
 from socialjepa_jax.running.checkpoint import Checkpoints
 from socialjepa_jax.running.hooks import Hook, Progress
@@ -65,6 +65,7 @@ def run(
     return progress
 
 
+@numerics.fixed()
 def train(trainer: Trainer, feed: Feed, hparams: HParams, run_hooks: Sequence[Hook] = ()) -> Any:
     """Trains agents from their first step to their last, in memory; returns their state."""
     progress = Progress(trainer.init(hparams), 0, trainer.total_steps)
@@ -92,6 +93,7 @@ class Result:
     report: pathlib.Path
 
 
+@numerics.fixed()
 def fit(
     experiment: Experiment,
     workdir: str | pathlib.Path,
@@ -103,7 +105,7 @@ def fit(
 
     Args:
         experiment: what to run.
-        workdir: the run's folder; made if missing.
+        workdir: the run's folder, on a local disk; made if missing.
         profile: steps to trace, into workdir/profile.
         group: the processes of the run; all of them call this function alike, and the first one
             reads and writes the folder.
@@ -115,13 +117,17 @@ def fit(
     Raises:
         InputError: the workdir cannot be written, is in use, is too small or holds another
             experiment.
-        Stopped: a monitor ended the run, or its state can no longer be saved.
+        Stopped: a monitor ended the run, or its files can no longer be written.
         Interrupted: a signal came, and the state is saved.
     """
-    workdir = pathlib.Path(workdir).resolve()
+    workdir = local_path("--workdir", workdir)
     if profile:
         profile.check(experiment.run.steps)
-    with Interruption(group.stops_here) as interruption, contextlib.ExitStack() as opened:
+    with (
+        folder.stopping(workdir),
+        Interruption(group.stops_here) as interruption,
+        contextlib.ExitStack() as opened,
+    ):
         group.listen(lambda: interruption.requested)
         if group.is_first:
             opened.enter_context(workdir_lib.locked(workdir))

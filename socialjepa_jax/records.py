@@ -1,4 +1,4 @@
-"""JSON files that are replaced atomically, and the names of the rows in `alignment.json`.
+"""Files of runs: paths, JSON that is replaced atomically, and row names in `alignment.json`.
 
 Every layer may import this module, so that it imports JAX only where a device is asked for.
 """
@@ -8,13 +8,17 @@ import functools
 import importlib.metadata
 import json
 import math
+import os
 import pathlib
 import platform
+import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from socialjepa_jax.errors import InputError
 
 
 class RowName(enum.StrEnum):
@@ -59,9 +63,65 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     and lists.
     """
     text = json.dumps(plain(value), indent=2, allow_nan=False)
+    write_atomically(path, f"{text}\n".encode())
+
+
+def write_atomically(path: pathlib.Path, data: bytes) -> None:
+    """Writes a file and syncs it before it takes the place of the old one.
+
+    The temporary file is always a new one: a link of that name, which another user of the folder
+    may have made, is removed and not followed.
+    """
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(path)
+    temporary.unlink(missing_ok=True)
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def json_lines(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """Yields the lines of `metrics.jsonl` with the objects that they hold.
+
+    The object is None where a line is damaged. A line that a kill has cut short is left out.
+    """
+    *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    for line in lines:
+        yield line, _measurement(line)
+    if found := _measurement(last):
+        yield last, found
+
+
+def _measurement(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(value, dict) and type(value.get("step")) is int
+    return value if known and isinstance(value.get("kind"), str) else None
+
+
+def local_path(name: str, path: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns an absolute path, with `~` replaced by a home folder and links followed.
+
+    Args:
+        name: of the flag or argument, for the message.
+        path: a file or folder of this machine.
+
+    Raises:
+        InputError: it is an address such as gs://bucket, or cannot be resolved.
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text := os.fspath(path)):
+        raise InputError(f"{name}={text}: only local paths are supported")
+    try:
+        text.encode()  # checkpoints have paths in UTF-8
+        return pathlib.Path(text).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"{name}={text!r}: {error}") from None
 
 
 def plain(value: Any) -> Any:
@@ -75,8 +135,16 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_SETTINGS = {
+    "x64": "jax_enable_x64",
+    "prng_impl": "jax_default_prng_impl",
+    "threefry_partitionable": "jax_threefry_partitionable",
+    "matmul_precision": "jax_default_matmul_precision",
+}  # key of `environment.json` -> option of jax
+
+
 def versions() -> dict[str, str]:
-    """Returns the versions and hardware that a result depends on."""
+    """Returns the versions, hardware and settings of jax that a result depends on."""
     import jax  # late: see the module's head
 
     packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "socialjepa_jax")
@@ -84,6 +152,9 @@ def versions() -> dict[str, str]:
     device = jax.devices()[0]
     return {
         **found,
+        **{name: str(getattr(jax.config, option)) for name, option in _SETTINGS.items()},
+        "disable_most_optimizations": str(jax.config.read("jax_disable_most_optimizations")),
+        "xla_flags": " ".join(os.environ.get("XLA_FLAGS", "").split()),
         "revision": _revision(),
         "python": platform.python_version(),
         "devices": f"{len(jax.devices())} x {device.device_kind} ({device.platform})",

@@ -8,13 +8,14 @@ preset is one of those that come with the package.
 Several processes run one experiment when each is started with `--coordinator=HOST:PORT
 --num_processes=N --process_id=I`, or by SLURM's `srun`, as an indexed Kubernetes job with jax's
 variables, or on a TPU slice, without flags.
-Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved (run it again).
+They trust each other, and whoever can reach the port of the coordinator.
+Exit codes: 0 done, 2 bad input, 3 stopped by a monitor or a full disk, 75 interrupted and saved
+(run it again).
 """
 
 import gc
 import importlib.util
 import os
-import pathlib
 import sys
 
 if importlib.util.find_spec("flax") is None:
@@ -28,6 +29,7 @@ from socialjepa_jax import config as config_lib
 from socialjepa_jax import loop
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.performance import compilation, profiling
+from socialjepa_jax.records import local_path
 from socialjepa_jax.running import hosts, launch, presets
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "What to run.", lock_config=True)
@@ -35,7 +37,10 @@ _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Folder of the run; an existing run is resumed.", required=True
 )
 _CACHE = flags.DEFINE_string(
-    "compilation_cache", None, "Folder of compiled programs; default: cache/xla beside the workdir."
+    "compilation_cache",
+    None,
+    "Folder of compiled programs, which are executed; default: cache/xla "
+    "beside the workdir, for this user alone.",
 )
 _PROFILE = flags.DEFINE_string(
     "profile_steps", None, "Steps to trace, as in 100:110; the trace goes to WORKDIR/profile."
@@ -61,12 +66,13 @@ def main() -> None:
     experiment = config_lib.from_config_dict(config)
     if not _WORKDIR.value:
         raise InputError("--workdir= must name a folder")
-    workdir = pathlib.Path(_WORKDIR.value)
+    workdir = local_path("--workdir", _WORKDIR.value)
     profile = profiling.Window.parse(_PROFILE.value) if _PROFILE.value is not None else None
     if _CACHE.value:
-        compilation.use_cache(pathlib.Path(_CACHE.value), f"--compilation_cache={_CACHE.value}")
+        cache = local_path("--compilation_cache", _CACHE.value)
+        compilation.use_cache(cache, f"--compilation_cache={_CACHE.value}")
     else:
-        compilation.use_cache(loop.cache_folder(workdir) / "xla", f"--workdir={workdir}")
+        compilation.use_own_cache(loop.cache_folder(workdir) / "xla", f"--workdir={workdir}")
     place = hosts.detect_process(
         _COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value, os.environ
     )

@@ -136,7 +136,7 @@ def _own(element: Element) -> Element:
 def _begin_worker(index: int, count: int) -> None:
     """Makes a worker end with the process that started it, and ignore signals."""
     del index, count
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

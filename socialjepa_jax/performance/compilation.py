@@ -1,6 +1,7 @@
 """Ahead-of-time compilation and the cache of compiled programs."""
 
 import dataclasses
+import os
 import pathlib
 import tempfile
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from absl import logging
 
 from socialjepa_jax.errors import InputError
 
@@ -19,7 +21,8 @@ def use_cache(folder: pathlib.Path, flag: str) -> None:
     `hosts.joined` may follow.
 
     Args:
-        folder: the cache; created if missing.
+        folder: the cache; created if missing. Its programs are executed: whoever can write there
+            is trusted.
         flag: flag that selects the folder, for the message.
 
     Raises:
@@ -31,12 +34,30 @@ def use_cache(folder: pathlib.Path, flag: str) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(
-            f"{flag}: the compilation cache {folder} cannot be written: {error.strerror}"
-        ) from None
+        raise _unwritable(folder, flag, error) from None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _unwritable(folder: pathlib.Path, flag: str, error: OSError) -> InputError:
+    return InputError(f"{flag}: the compilation cache {folder} cannot be written: {error.strerror}")
+
+
+def use_own_cache(folder: pathlib.Path, flag: str) -> None:
+    """Calls `use_cache` with a folder that this user alone can enter; without one, does nothing.
+
+    A folder that another user has made is left alone, as its programs would be executed.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            logging.warning("%s belongs to another user: programs are compiled anew.", folder)
+            return
+        folder.chmod(0o700)
+    except OSError as error:
+        raise _unwritable(folder, flag, error) from None
+    use_cache(folder, flag)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
     def steps(self) -> list[int]:
         """Returns the steps that have a complete checkpoint, ascending."""
-        return sorted(int(p.name) for p in self._directory.iterdir() if p.name.isdigit())
+        return sorted(int(p.name) for p in self._directory.glob("*") if p.name.isdigit())
 
     def save(self, step: int, state: PyTree, manifest: dict[str, Any]) -> None:
         """Copies `state` on its devices and writes the copy as checkpoint `step` in the background.

@@ -6,6 +6,8 @@ and it does not name the variable that is missing or wrong.
 """
 
 import contextlib
+import ipaddress
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -127,6 +129,33 @@ def _from_tpu(environment: Mapping[str, str]) -> ProcessSpec | None:
     return ProcessSpec(f"{hosts[0]}:8476", len(hosts), _number(environment, "TPU_WORKER_ID"))
 
 
+def bind_address(coordinator: str) -> str | None:
+    """Returns the address at which process 0 listens: that of the given host, and no other.
+
+    The service has neither passwords nor encryption, so that it listens at no more than it must.
+
+    Args:
+        coordinator: "host:port".
+
+    Returns:
+        "address:port"; None, at all addresses, if the host is not one of this machine's addresses
+        (that of a Kubernetes service, say) or is its name for itself alone.
+    """
+    host, _, port = coordinator.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address[0], 0))
+    except OSError:
+        return None
+    numeric = ipaddress.ip_address(str(address[0]).partition("%")[0])
+    # Some systems give a machine's own name a loopback address, which others cannot reach.
+    if numeric.is_loopback and host not in ("localhost", str(numeric), f"[{numeric}]"):
+        return None
+    return f"[{numeric}]:{port}" if numeric.version == 6 else f"{numeric}:{port}"
+
+
 @contextlib.contextmanager
 def joined(spec: ProcessSpec | None, wait_s: float) -> Iterator[Group]:
     """Joins the processes of a run; an error in one of them ends all of them.
@@ -164,6 +193,7 @@ def _connect(spec: ProcessSpec, wait_s: float) -> Group:
             spec.size,
             spec.index,
             local_device_ids=spec.local_devices,
+            coordinator_bind_address=bind_address(spec.coordinator),
             initialization_timeout=max(1, int(wait_s)),
             heartbeat_timeout_seconds=_HEARTBEAT_S,
             shutdown_timeout_seconds=_HEARTBEAT_S,

@@ -3,13 +3,15 @@
 Exit codes: 0 done, 2 bad input, 3 stopped by a monitor, 75 interrupted and saved.
 """
 
+import errno
 import logging as python_logging
+import os
 import pathlib
 import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -28,11 +30,14 @@ def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] =
 
     def guarded(argv: list[str]) -> None:
         _show_own_messages()
+        sys.stdout, sys.stderr = Unheard(sys.stdout), Unheard(sys.stderr)
         try:
             if len(argv) > 1:
                 raise InputError(f"unexpected argument {argv[1]!r}")
             main()
-        except (InputError, Stopped) as error:
+        except Exception as error:
+            if exit_status(error)[0] == 1:
+                raise
             _exit(error)
 
     _explain(main.__module__)
@@ -56,6 +61,8 @@ def exit_status(error: BaseException) -> tuple[int, str]:
         return 2, f"error: {' '.join(str(error).split())}"
     if isinstance(error, Stopped):
         return error.exit_code, f"stopped: {error}"
+    if platforms := _missing_platforms(error):
+        return 2, f"error: JAX_PLATFORMS={platforms}: this machine has no such device"
     return 1, "".join(traceback.format_exception(error))
 
 
@@ -84,7 +91,17 @@ def _unknown(text: str, argv: Sequence[str]) -> str:
     return ""
 
 
-def _exit(error: InputError | Stopped) -> NoReturn:
+def _missing_platforms(error: BaseException) -> str:
+    """Returns the platforms that jax was asked for and did not find; "" for any other error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or pathlib.Path(frames[-1].filename).name != "xla_bridge.py":
+        return ""  # the errors have many types and words
+    import jax  # late: some commands do without
+
+    return str(jax.config.values["jax_platforms"] or "")
+
+
+def _exit(error: Exception) -> NoReturn:
     code, message = exit_status(error)
     print(message, file=sys.stderr)
     sys.exit(code)
@@ -102,3 +119,33 @@ def _show_own_messages() -> None:
 def _is_own(pathname: str) -> bool:
     """True if the file belongs to this project, and not to a library installed below its folder."""
     return pathname.startswith(_ROOT) and "site-packages" not in pathname[len(_ROOT) :]
+
+
+class Unheard:
+    """A standard stream whose writer goes on after its reader has ended.
+
+    The reader is a pipe that was closed, or a terminal that has hung up.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes, or drops the text."""
+        return self._unless_closed(self._stream.write, text) or len(text)
+
+    def flush(self) -> None:
+        """Flushes."""
+        self._unless_closed(self._stream.flush)
+
+    def _unless_closed(self, call: Callable[..., Any], *arguments: str) -> Any:
+        try:
+            return call(*arguments)
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
+            # What is buffered is written again when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())

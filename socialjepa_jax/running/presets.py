@@ -1,5 +1,6 @@
 """Presets: the configurations that are installed with the package, selected by `--preset=NAME`."""
 
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ PRESETS = {
 
 
 def expand(argv: Sequence[str]) -> list[str]:
-    """Replaces `--preset=NAME` by `--config=FILE`.
+    """Replaces `--preset=NAME` by `--config=FILE`, and `~` in FILE by a home folder.
 
     Only the names in `PRESETS` are accepted, since a config file is executed.
 
@@ -32,13 +33,20 @@ def expand(argv: Sequence[str]) -> list[str]:
     """
     given = [argument for argument in argv if _is_flag(argument, "preset")]
     if not given:
-        return list(argv)
+        return [_expand_home(argument) for argument in argv]
     if len(given) > 1 or any(_is_flag(argument, "config") for argument in argv):
         raise InputError("give one --preset=NAME or one --config=FILE")
     name = given[0].partition("=")[2]
     if name not in PRESETS:
         raise InputError(f"--preset={name!r} must be one of {', '.join(PRESETS)}")
     return [f"--config={PRESETS[name]}" if a in given else a for a in argv]
+
+
+def _expand_home(argument: str) -> str:
+    flag, _, path = argument.partition("=")
+    return (
+        f"{flag}={os.path.expanduser(path)}" if _is_flag(argument, "config") and path else argument
+    )
 
 
 def _is_flag(argument: str, name: str) -> bool:

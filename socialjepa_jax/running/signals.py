@@ -12,13 +12,14 @@ from absl import logging
 
 from socialjepa_jax.errors import Interrupted
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Interruption(contextlib.AbstractContextManager["Interruption"]):
-    """Records SIGTERM, SIGINT (Ctrl-C, a notebook's stop button) and SIGUSR1 inside the context.
+    """Records SIGTERM, SIGINT (Ctrl-C, a notebook's stop button), SIGUSR1 and SIGHUP inside.
 
-    A second signal ends the process at once. Python runs its handlers only between two bytecode
+    SIGHUP comes when a terminal is closed, and stays ignored in a command started by `nohup`. A
+    second signal ends the process at once. Python runs its handlers only between two bytecode
     instructions, and a compilation is one; so a thread reads the signals from Python's wake-up file
     descriptor. Outside the main thread, where Python allows no handlers, signals are not recorded.
 
@@ -41,7 +42,9 @@ class Interruption(contextlib.AbstractContextManager["Interruption"]):
         if threading.current_thread() is threading.main_thread():
             reader, self._writer = socket.socketpair()
             self._writer.setblocking(False)
-            self._previous = {s: signal.signal(s, self._record) for s in SIGNALS}
+            ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            numbers = [s for s in SIGNALS if s != signal.SIGHUP or not ignored]
+            self._previous = {s: signal.signal(s, self._record) for s in numbers}
             self._previous_descriptor = signal.set_wakeup_fd(
                 self._writer.fileno(), warn_on_full_buffer=False
             )

@@ -19,10 +19,16 @@ from absl import logging
 
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.records import write_json
+from socialjepa_jax.records import write_atomically, write_json
+from socialjepa_jax.running.checkpoint import Checkpoints
+from socialjepa_jax.running.folder import open_own, refuse_links, refusing
 
 # Written by Orbax. A folder with a number for a name and none of these is not a checkpoint.
 _PARTS = ("state", "manifest", "_CHECKPOINT_METADATA")
+
+# Of `environment.json`, between a run and its resumption.
+_MAY_NOT_CHANGE = ("x64", "prng_impl", "threefry_partitionable", "matmul_precision")
+_MAY_CHANGE = ("jax", "jaxlib", "numpy", "devices", "xla_flags", "disable_most_optimizations")
 
 
 @contextlib.contextmanager
@@ -30,18 +36,18 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
     """Creates the folder and holds its lock. The kernel frees the lock of a process that dies.
 
     Raises:
-        InputError: the folder cannot be made or written, or another process holds the lock.
+        InputError: the folder cannot be made or written, another process holds the lock, or a link
+            in the folder leads out of it.
     """
-    path = workdir / "lock"
-    try:
+    with refusing(workdir):
         workdir.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InputError(f"--workdir={workdir} cannot be written: {error.strerror}") from None
+        descriptor = open_own(workdir / "lock")
     try:
-        _lock(descriptor, workdir)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        with refusing(workdir):
+            _lock(descriptor, workdir)
+            refuse_links(workdir)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -65,38 +71,34 @@ def prepare(workdir: pathlib.Path, plain: dict[str, Any], versions: dict[str, st
     Args:
         workdir: the run's folder.
         plain: the configuration, which must equal that of the checkpoints in the folder.
-        versions: contents of `environment.json`.
+        versions: contents of `environment.json`, some of which must equal the old ones.
 
     Raises:
         InputError: the folder cannot be written or holds another run; the message names the
             setting, file or folder.
     """
-    _check_writable(workdir)
-    path, checkpoints = workdir / "config.json", workdir / "checkpoints"
-    plain = json.loads(json.dumps(plain))
-    if checkpoints.exists() and not checkpoints.is_dir():
-        raise InputError(f"--workdir={workdir}: checkpoints is a file")
-    # Without checkpoints nothing is lost, and another run may begin.
-    if _has_checkpoints(checkpoints) or _has_checkpoints(checkpoints / "best"):
-        _refuse_another_run(path, plain)
-    for folder in (checkpoints, checkpoints / "best"):
-        _refuse_foreign_folders(folder)
-    write_json(path, plain)
-    write_json(workdir / "environment.json", versions)
+    with refusing(workdir):
+        _check_writable(workdir)
+        checkpoints = workdir / "checkpoints"
+        plain = json.loads(json.dumps(plain))
+        for folder in (checkpoints, workdir / "tensorboard", workdir / "latents"):
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"--workdir={workdir}: {folder.name} is a file")
+        # Without checkpoints nothing is lost, and another run may begin.
+        if _has_checkpoints(checkpoints) or _has_checkpoints(checkpoints / "best"):
+            _refuse_another_run(workdir, plain)
+            _compare_environments(workdir, versions)
+        for folder in (checkpoints, checkpoints / "best"):
+            _refuse_foreign_folders(folder)
+        write_json(workdir / "config.json", plain)
+        write_json(workdir / "environment.json", versions)
 
 
 def _check_writable(workdir: pathlib.Path) -> None:
     """Writes, syncs, renames and removes a file, as a checkpoint does."""
-    before, after = workdir / ".probe.tmp", workdir / ".probe"
-    try:
-        with before.open("wb") as file:
-            file.write(bytes(4096))
-            file.flush()
-            os.fsync(file.fileno())
-        before.replace(after)
-        after.unlink()
-    except OSError as error:
-        raise InputError(f"--workdir={workdir} cannot be written: {error.strerror}") from None
+    probe = workdir / ".probe"
+    write_atomically(probe, bytes(4096))
+    probe.unlink()
 
 
 def _has_checkpoints(folder: pathlib.Path) -> bool:
@@ -105,14 +107,29 @@ def _has_checkpoints(folder: pathlib.Path) -> bool:
     return any(path.name.split(".")[0].isdigit() for path in folder.iterdir())
 
 
-def _refuse_another_run(path: pathlib.Path, plain: dict[str, Any]) -> None:
-    workdir = path.parent
-    if not path.exists():
-        raise InputError(f"--workdir={workdir} holds checkpoints but no config.json")
-    try:
-        old = json.loads(path.read_bytes())
-    except ValueError:
-        raise InputError(f"{path} is not a run's configuration; use another workdir") from None
+def _recorded(workdir: pathlib.Path, file: str, item: str) -> Any:
+    """Returns the content of a file; if it is damaged, the item of the newest manifest; or None."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        return json.loads((workdir / file).read_bytes())
+    for folder in (workdir / "checkpoints", workdir / "checkpoints" / "best"):
+        with Checkpoints(folder, 1, read_only=True) as checkpoints:
+            for step in reversed(checkpoints.steps()):
+                with contextlib.suppress(Exception):  # Orbax raises many types on damaged files
+                    found = checkpoints.manifest(step)[item]
+                    logging.warning(
+                        "%s: %s cannot be read; checkpoint %d has its content.", workdir, file, step
+                    )
+                    return found
+    return None
+
+
+def _refuse_another_run(workdir: pathlib.Path, plain: dict[str, Any]) -> None:
+    old = _recorded(workdir, "config.json", "config")
+    if old is None:
+        raise InputError(
+            f"--workdir={workdir} holds checkpoints but no config.json that can be read; "
+            "use another workdir"
+        )
     with contextlib.suppress(InputError):  # gives settings newer than the run their defaults
         old = json.loads(json.dumps(config_lib.to_plain(config_lib.from_config_dict(old))))
     changed = config_lib.differences(old, plain)
@@ -121,6 +138,28 @@ def _refuse_another_run(path: pathlib.Path, plain: dict[str, Any]) -> None:
             f"--workdir={workdir} holds another run ({'; '.join(changed[:3])}); "
             "use another workdir or the same settings"
         )
+
+
+def _compare_environments(workdir: pathlib.Path, versions: dict[str, str]) -> None:
+    """Refuses settings that give other numbers, and warns of what may change the last digits."""
+    old = _recorded(workdir, "environment.json", "versions")
+    if not isinstance(old, dict):
+        return
+    changed = {
+        name: f"{name}: {old[name]} -> {new}"
+        for name, new in versions.items()
+        if name in old and old[name] != new
+    }
+    if wrong := [changed[name] for name in _MAY_NOT_CHANGE if name in changed]:
+        raise InputError(
+            f"--workdir={workdir} holds a run with other numerics ({'; '.join(wrong)}); "
+            "use another workdir or the same environment"
+        )
+    if shown := [changed[name] for name in _MAY_CHANGE if name in changed]:
+        logging.warning(
+            "The run was begun elsewhere (%s): its end may differ in the last digits from that of "
+            "an uninterrupted run.", "; ".join(shown),
+        )  # fmt: skip
 
 
 def _refuse_foreign_folders(folder: pathlib.Path) -> None:

@@ -1,41 +1,53 @@
 """Writers of measurements: JSON lines, TensorBoard and the console.
 
-One line of `metrics.jsonl` is `{"step", "time", "kind": "train" | "eval", name: value, ...}`.
+One line of `metrics.jsonl` is `{"step", "time", "kind": "train" | "eval", name: value, ...}`, where
+null stands for a value that is not finite.
 """
 
+import contextlib
+import itertools
 import json
+import os
 import pathlib
+import socket
 import time
 from collections.abc import Mapping
-from types import TracebackType
+from typing import IO, Any
 
 from absl import logging
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from socialjepa_jax.performance import hardware
+from socialjepa_jax.records import json_lines, plain, write_atomically
+from socialjepa_jax.running.folder import open_own, unused
+
+_COUNT = itertools.count()  # of event files of this process
 
 
 def truncate(path: pathlib.Path, step: int) -> None:
     """Drops the lines after `step` (and a line cut short by a kill), so that a resumed run's
-    file equals that of an uninterrupted one."""
+    file equals that of an uninterrupted one.
+
+    Damaged lines are dropped too; the file with them is kept as `metrics.jsonl.damaged`.
+    """
     if not path.exists():
         return
     if step == 0:  # nothing was saved: the run starts anew, its evaluation of step 0 included
         path.unlink()
         return
-    kept = []
-    for line in path.read_text().splitlines():
-        try:
-            if json.loads(line)["step"] > step:
-                break
-        except (json.JSONDecodeError, KeyError, TypeError):
-            break
-        kept.append(line + "\n")
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text("".join(kept))
-    temporary.replace(path)
+    kept, damaged = [], 0
+    for line, measured in json_lines(path):
+        if measured is None:
+            damaged += 1
+        elif measured["step"] <= step:
+            kept.append(line + b"\n")
+    if damaged:
+        original = unused(path.with_name(f"{path.name}.damaged"))
+        write_atomically(original, path.read_bytes())
+        logging.warning("%s: damaged lines dropped: %d; see %s.", path, damaged, original.name)
+    write_atomically(path, b"".join(kept))
 
 
 class Silent:
@@ -72,37 +84,37 @@ class Writer:
     def __init__(self, workdir: pathlib.Path, start_step: int, total_steps: int) -> None:
         self._path = workdir / "metrics.jsonl"
         truncate(self._path, start_step)
-        self._file = self._path.open("a")
-        self._events = EventFileWriter(str(workdir / "tensorboard"))
+        self._opened = contextlib.ExitStack()
+        log = os.fdopen(open_own(self._path, os.O_APPEND), "ab")
+        self._file = self._opened.enter_context(log)
+        self._events = RecordWriter(self._opened.enter_context(_new_events(workdir)))
+        self._add_event(file_version="brain.Event:2")
         self._start_step, self._total_steps = start_step, total_steps
         self._start = time.monotonic()
 
     def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
-        self._events.close()
+    def __exit__(self, *error: object) -> None:
+        self._opened.close()
 
     def holds(self, step: int, kind: str) -> bool:
         """True if the file has a line of this kind and step, from an earlier process."""
-        lines = map(json.loads, self._path.read_text().splitlines())
-        return any((line["step"], line["kind"]) == (step, kind) for line in lines)
+        found = (measured for _, measured in json_lines(self._path) if measured)
+        return any((line["step"], line["kind"]) == (step, kind) for line in found)
 
     def write(self, step: int, kind: str, scalars: Mapping[str, float]) -> None:
         """Appends one line; `kind` is "train" or "eval"."""
         elapsed = time.monotonic() - self._start
         line = {"step": step, "time": round(elapsed, 3), "kind": kind, **scalars}
-        self._file.write(json.dumps(line) + "\n")
+        self._file.write(json.dumps(plain(line), allow_nan=False).encode() + b"\n")
         self._file.flush()
         values = [Summary.Value(tag=f"{kind}/{k}", simple_value=v) for k, v in scalars.items()]
-        event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
-        self._events.add_event(event)
+        self._add_event(step=step, summary=Summary(value=values))
+
+    def _add_event(self, **content: Any) -> None:
+        self._events.write(Event(wall_time=time.time(), **content).SerializeToString())
+        self._events.flush()
 
     def progress(
         self, step: int, scalars: Mapping[str, float], speeds: Mapping[str, float]
@@ -120,3 +132,14 @@ class Writer:
             hardware.shown(speeds),
             left,
         )
+
+
+def _new_events(workdir: pathlib.Path) -> IO[bytes]:
+    """Opens a new file of TensorBoard; each event is on disk once it is written.
+
+    TensorBoard's own writer has a thread that prints a traceback when the disk is full.
+    """
+    folder = workdir / "tensorboard"
+    folder.mkdir(exist_ok=True)
+    name = f"{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_COUNT)}"
+    return os.fdopen(open_own(folder / f"events.out.tfevents.{name}", os.O_EXCL), "wb")

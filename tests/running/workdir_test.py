@@ -135,7 +135,7 @@ def test_a_run_older_than_a_setting_resumes(tmp_path, experiment):
 def test_a_damaged_configuration_is_refused(tmp_path, experiment, text):
     _checkpoint(tmp_path, 25)
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"not a run's configuration|holds another run"):
+    with pytest.raises(InputError, match=r"no config.json that can be read|holds another run"):
         _prepare(tmp_path, experiment)
 
 
