@@ -15,6 +15,7 @@ from socialjepa_jax import config as config_lib
 from socialjepa_jax.errors import InputError, Stopped
 from socialjepa_jax.performance import compilation, flops, hardware, profiling
 from socialjepa_jax.running.checkpoint import Checkpoints
+from tests.evaluation import oracle
 
 STEPS = 4
 
@@ -87,6 +88,28 @@ def test_the_workdir_holds_what_is_promised(straight, experiment):
     rows = {(row["row"], row["split"]) for row in document["rows"]}
     assert {("trained", "instance"), ("untrained", "state"), ("same_camera", "state")} <= rows
     assert result.report == workdir / "report.html" and "<html" in result.report.read_text()
+
+
+def test_the_table_is_that_of_the_latents_it_stands_beside(straight, experiment):
+    """Trained and untrained rows by plain NumPy; agents of one camera show what is shared."""
+    result, workdir = straight
+    own, same = result.untrained.own_init, result.untrained.same_init
+    np.testing.assert_array_equal(same[0], own[0])
+    np.testing.assert_array_equal(same[2], own[0])  # agents 0 and 2 look through one camera
+    assert np.abs(own[2] - own[0]).max() > 1e-2
+    agents = [oracle.Agent.read(workdir / "latents" / f"agent_{k}.npz") for k in range(3)]
+    trained = [agent.z for agent in agents]
+    spaces = {"trained": trained, "untrained": own, "untrained_same_init": same}
+    for row in json.loads((workdir / "alignment.json").read_text())["rows"]:
+        if row["row"] in spaces and row["back"] == "inverse":
+            i, j = int(row["x"][-1]), int(row["y"][-1])
+            pair, rows = (spaces[row["row"]][k] for k in (i, j)), agents[i].rows(row["split"])
+            classes = len(result.dataset.label_names)
+            found = oracle.measure(
+                experiment.alignment, *pair, agents[i].labels, classes, *rows, ("none",)
+            )["none"]
+            for key in ("r2", "mse_raw", "n_train", "n_test", "rankme", "shared_dims"):
+                np.testing.assert_allclose(row["metrics"][key], found[key], rtol=1e-4, err_msg=key)
 
 
 def test_speed_is_held_against_the_hardware(straight, experiment):

@@ -118,6 +118,19 @@ def test_targets_carry_gradient_unless_stopped():
     assert float(jnp.abs(moved - held).max()) > 1e-3
 
 
+@pytest.mark.parametrize("name", ["mlp_patch", "mlp_cls"])
+def test_sigreg_moves_the_targets_that_the_prediction_holds_fast(name):
+    """With lambda 1 nothing but SIGReg of the targets is left, and its gradient passes."""
+    stopped = dataclasses.replace(KINDS[name], regularize="targets", stop_gradient=True)
+    params, aux, _ = on_one_device(name)
+
+    def loss(params):
+        return stopped.loss(params, aux, batch(), jax.random.key(2), {"lambda": 1.0}, Reduce())[0]
+
+    grads = jax.jit(jax.grad(loss))(params)["encoder"]
+    assert float(jnp.abs(grads["norm"]["bias"]).max()) > 1e-3
+
+
 def test_tokens_that_tell_only_their_position_are_punished():
     """SIGReg over images and positions together would accept them."""
     objective = KINDS["mlp_patch"]
