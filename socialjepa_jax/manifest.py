@@ -11,6 +11,7 @@ import pathlib
 from absl import flags
 
 from socialjepa_jax.data import manifest
+from socialjepa_jax.data.files import printable
 from socialjepa_jax.errors import InputError, expand_user
 from socialjepa_jax.running import launch
 
@@ -29,7 +30,7 @@ def main() -> None:
         return
     wrong = manifest.check(folder)
     for line in wrong[1:]:
-        print(line)
+        print(printable(line))
     if wrong:
         raise InputError(f"{folder}: {len(wrong)} files are not as recorded; {wrong[0]}")
     print(f"{folder}: all files are as recorded")

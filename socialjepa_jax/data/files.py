@@ -116,3 +116,8 @@ class Files:
                 continue
             digest.update(os.fsencode(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n"))
         return digest.hexdigest()
+
+
+def printable(name: str) -> str:
+    """Returns the name of a file with each byte that is not UTF-8 as `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace")

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax.data import base, manifest
-from socialjepa_jax.data.files import Files
+from socialjepa_jax.data.files import Files, printable
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.protocols import ImageFeed, Opening
 from socialjepa_jax.data.resident import ResidentFeed
@@ -116,7 +116,7 @@ class FolderData:
         images = files if self.read == "stream" else np.asarray(files)
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
-        return pair_views(table, self.protocol, self.splits, _printable(folder.resolve().name))
+        return pair_views(table, self.protocol, self.splits, printable(folder.resolve().name))
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""
@@ -209,9 +209,9 @@ def _class_folders(folder: pathlib.Path) -> _Listing:
                 names.append(pathlib.Path(file.path).relative_to(folder).as_posix())
                 rows.append((len(categories), instance, number, 0))
         if things:
-            categories.append(_printable(entry.name))
+            categories.append(printable(entry.name))
         elif entry.is_dir():
-            logging.warning("%s: no images in it, so it is no category", entry.path)
+            logging.warning("%s: no images in it, so it is no category", printable(entry.path))
     if not names:
         raise InputError(f"{folder}: there are no images in folders in it")
     columns = dict(zip(("category", "instance", "picture", "azimuth"), np.array(rows).T))
@@ -242,8 +242,3 @@ def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
         if entry.is_symlink() and not os.path.exists(entry.path):
             raise InputError(f"{entry.path}: is a broken link")
     return sorted(visible, key=lambda entry: entry.name)
-
-
-def _printable(name: str) -> str:
-    """Returns the name of a file with what is not UTF-8 in it as `\\xff`."""
-    return os.fsencode(name).decode(errors="backslashreplace")

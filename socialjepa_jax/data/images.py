@@ -63,7 +63,7 @@ def _load(blob: bytes, order: str = "") -> tuple[np.ndarray, str]:
         stored = {str(tile[3]) for tile in image.tile}
         mode = "RGB;16B" if stored == {"RGB;16B"} else image.mode
         if order:
-            image.tile = [(*tile[:3], order) for tile in image.tile]
+            image.tile = [tile._replace(args=order) for tile in image.tile]
         image.load()
         return np.asarray(ImageOps.exif_transpose(image)), mode
 

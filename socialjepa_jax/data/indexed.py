@@ -16,7 +16,7 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax.data import order
-from socialjepa_jax.data.files import Broken, Files
+from socialjepa_jax.data.files import Broken, Files, printable
 from socialjepa_jax.data.prefetch import Element
 from socialjepa_jax.errors import Stopped
 
@@ -175,7 +175,7 @@ class BrokenFiles:
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(f"{name}: {reason}\n")
-            logging.warning("Broken file %s: %s", name, reason)
+            logging.warning("Broken file %s: %s", printable(name), reason)
         if len(self.names) > self._max_share * self._total:
             raise Stopped(
                 f"{len(self.names)} of {self._total} files are broken, more than "
