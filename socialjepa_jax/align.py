@@ -21,12 +21,18 @@ from absl import flags
 
 from socialjepa_jax.alignment.fitting import METHODS
 from socialjepa_jax.alignment.study import outputs
-from socialjepa_jax.alignment.study.inputs import Column, Sources, Spaces, read_spaces
+from socialjepa_jax.alignment.study.inputs import (
+    Column,
+    Sources,
+    Spaces,
+    printable,
+    read_spaces,
+)
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import compare_spaces
 from socialjepa_jax.alignment.study.study import run_study
 from socialjepa_jax.collaboration import scoring
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, expand_user
 from socialjepa_jax.running import launch
 
 # The pages are imported where they are written: matplotlib is slow to import, and bad input must
@@ -82,21 +88,23 @@ def main(values: flags.FlagValues) -> None:
     out = _output_folder(values)
     settings, sources = _settings(values), _sources(values)
     spaces = read_spaces(sources)
+    for line in spaces.left_out():
+        print(line)
     with _staged(out) as folder:
         if len(spaces.latents) == 2:
             _align_pair(spaces, settings, folder, umap=values.umap)
         else:
             _align_spaces(spaces, settings, folder)
-    print(f"Report: {out / 'report.html'}")
+    print(f"Report: {printable(out / 'report.html')}")
 
 
 def _output_folder(values: flags.FlagValues) -> Path:
     if not values.out:
         raise InputError("give --out, a folder for the results")
-    out = Path(values.out)
-    if out.exists() and not out.is_dir():
+    out = Path(expand_user(values.out, "--out"))
+    if os.path.exists(out) and not out.is_dir():
         raise InputError(f"--out={out} is a file")
-    if (out / "report.html").exists() and not values.overwrite:
+    if os.path.exists(out / "report.html") and not values.overwrite:
         raise InputError(f"--out={out} already holds a report; give --overwrite to replace it")
     return out
 
@@ -125,20 +133,25 @@ def _sources(values: flags.FlagValues) -> Sources:
     if len(values.strata_key) > 1 and len(values.strata) > 1:
         raise InputError("--strata_key names columns of one file, --strata has several")
 
-    def column(name: str) -> Column | None:
-        path, option = values[name].value, f"--{name}_key"
-        return Column(path, values[f"{name}_key"].value, option) if path else None
+    def paths(*names: str) -> list[str]:
+        given = [(name, values[name].value) for name in names]
+        listed = [(name, [v] if isinstance(v, str) else v or []) for name, v in given]
+        return [expand_user(path, f"--{name}") for name, some in listed for path in some]
 
-    ids = [values.ids_x, values.ids_y] if values.ids_x else values.ids
+    def column(name: str) -> Column | None:
+        found = paths(name)
+        return Column(found[0], values[f"{name}_key"].value, f"--{name}_key") if found else None
+
+    ids = paths("ids_x", "ids_y", "ids")
     return Sources(
-        spaces=tuple(values.spaces) or (values.x, values.y),
+        spaces=tuple(paths("x", "y", "spaces")),
         key=values.key,
         ids=tuple(Column(path, values.ids_key, "--ids_key") for path in ids),
         groups=column("groups"),
         labels=column("labels"),
         strata=tuple(
             Column(path, key, "--strata_key")
-            for path in values.strata
+            for path in paths("strata")
             for key in values.strata_key or [None]
         ),
         drop_nonfinite=values.drop_nonfinite,

@@ -39,6 +39,10 @@ def folder(tmp_path_factory):
         "ids_y": order,
         "labels": (x[:, 0] > 0).astype(int),
         "groups": np.arange(ROWS) // 3,
+        "x\udcff": x,  # a name that is no UTF-8
+        "most_ids": np.append(np.arange(ROWS - 1), 1000),
+        "formulas": np.array([f"={i}" for i in range(ROWS)]),
+        "other_formulas": np.array([f"={i + 10}" for i in range(ROWS)]),
     }.items():
         np.save(path / f"{name}.npy", array)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(y[order].ravel()), 4)
@@ -141,18 +145,28 @@ def test_identical_spaces_are_called_so(run, tmp_path):
     assert "x (1)" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_three_spaces_become_heat_maps_and_a_hub(run, tmp_path):
-    run("--spaces=x.npy,y.npy,shuffled.npy", "--ids=ids_x.npy", "--groups=groups.npy")
+def test_three_spaces_become_heat_maps_and_a_hub(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    spaces = "--spaces=~/x.npy,y.npy,~/shuffled.npy"
+    said = run(spaces, "--ids=~/ids_x.npy", "--groups=~/groups.npy")
     out = tmp_path / "out"
     r2 = {(row["x"], row["y"]): row["metrics"]["r2"] for row in rows_of(out)}
     assert len(r2) == 6
     assert r2["x", "y"] > 0.8 > r2["x", "shuffled"]
     assert alignment.LinearMap.load(out / "hub_2.npz").w.shape == (4, 4)
     assert "2 of 6 directions are linearly related" in (out / "report.html").read_text()
-    arguments = ["--ids=ids_x.npy,ids_x.npy,ids_y.npy", "--labels=labels.npy", "--overwrite"]
-    run("--spaces=x.npy,y.npy,shuffled.npy", *arguments)
-    assert "6 of 6 directions" in (out / "report.html").read_text()
-    probes = np.asarray(json.loads((out / "alignment.json").read_text())["probes"])
+    assert said == f"Report: {out / 'report.html'}\n"
+    arguments = ["--ids=~/most_ids.npy,ids_x.npy,ids_y.npy", "--labels=~/labels.npy", "--overwrite"]
+    said = run(spaces, *arguments)
+    page = (out / "report.html").read_text()
+    assert "6 of 6 directions" in page
+    for name in ("x", "y", "shuffled"):
+        line = f"{name}: 1 of 90 rows left out (1 without a partner by id)"
+        assert f"{line}\n" in said and f"{line}." in page
+    found = json.loads((out / "alignment.json").read_text())
+    counts = {"rows": ROWS, "unpaired": 1, "not_finite": 0}
+    assert found["input_rows"] == [{"space": n, **counts} for n in ("x", "y", "shuffled")]
+    probes = np.asarray(found["probes"])
     assert probes.shape == (3, 3) and (probes > 0.7).all()
     assert (out / "items.csv").read_text().startswith("item,row,squared_error: x -> y")
 
@@ -173,6 +187,7 @@ def bad(folder):
         "whole": y.astype(int),
         "structured": np.zeros(ROWS, dtype=[("a", "f4"), ("b", "f4")]),
         "one_group": np.zeros(ROWS, int),
+        "three_groups": np.arange(ROWS) % 3,
     }.items():
         np.save(folder / f"{name}.npy", array)
     np.save(folder / "objects.npy", np.array([{}] * ROWS, object), allow_pickle=True)
@@ -181,8 +196,11 @@ def bad(folder):
     (folder / "trailing.npy").write_bytes(raw + b"x")
     (folder / "overlong.safetensors").write_bytes((10**9).to_bytes(8, "little") + b"{}")
     with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        np.save(folder / "zeros.npy", np.zeros((ROWS, 40000), np.float32))
-        archive.write(folder / "zeros.npy", "z.npy")
+        archive.write(folder / "y.npy", "z.npy")
+    bomb = bytearray((folder / "bomb.npz").read_bytes())
+    size = bomb.index(b"PK\1\2") + 24  # of the unpacked array, in the directory
+    bomb[size : size + 4] = (1 << 30).to_bytes(4, "little")
+    (folder / "bomb.npz").write_bytes(bomb)
     with zipfile.ZipFile(folder / "path.npz", "w") as archive:
         archive.writestr("../y.npy", raw)
     (folder / "file").write_text("")
@@ -196,7 +214,7 @@ BAD = [
     (["--x=x.npy", "--y=truncated.npy"], "truncated.npy: is truncated"),
     (["--x=x.npy", "--y=overlong.safetensors"], "overlong.safetensors: header of 1000000000 bytes"),
     (["--x=x.npy", "--y=trailing.npy"], "trailing.npy: has trailing bytes"),
-    (["--x=x.npy", "--y=bomb.npz"], "bomb.npz: z.npy unpacks to 14400128 bytes, refused"),
+    (["--x=x.npy", "--y=bomb.npz"], "bytes unpack to 1073741824 bytes, refused"),
     (["--x=x.npy", "--y=path.npz"], "path.npz: member '../y.npy' has a path in its name"),
     (["--x=x.npy", "--y=structured.npy"], "structured.npy: structured dtype"),
     (["--x=x.npy", "--y=whole.npy"], "whole.npy: embeddings must be floating point, got int64"),
@@ -213,6 +231,13 @@ BAD = [
     (["--x=tiny.npy", "--y=tiny.npy"], "10 pairs are too few, at least 20 are needed"),
     (["--x=x.npy", "--y=y.npy", "--test_fraction=0.02"], "2 rows are held out, at least 4"),
     (["--x=x.npy", "--y=y.npy", "--groups=one_group.npy"], "1 group(s) cannot be split"),
+    (["--x=x.npy", "--y=y.npy", "--groups=three_groups.npy"], "at least 4 are needed, 2 on"),
+    (["--x=x.npy", "--y=~nobody0/y.npy"], "--y=~nobody0/y.npy: no such user"),
+    (["--x=x.npy", "--y=y.npy", "--out=~nobody0/out"], "--out=~nobody0/out: no such user"),
+    (["--x=x.npy", "--y=y.npy", f"--out={300 * 'z'}"], "File name too long"),
+    (["--x=x.npy", "--y=y.npy", f"--groups={300 * 'z'}.npy"], "File name too long"),
+    (["--x=x.npy", "--y=y.npy", f"--seed={10**80}"], "must be in [0, 9223372036854775807]"),
+    (["--x=x.npy", "--y=y.npy", f"--resamples={10**80}"], "must be in [1, 100000]"),
     (["--x=x.npy", "--y=flat.npy"], "flat.npy: all 2 features are constant over 90 rows"),
     (["--x=x.npy", "--y=y.npy", "--ridge=big"], "--ridge=big is neither a number nor auto"),
     (["--x=x.npy", "--y=y.npy", "--test_fraction=1.5"], "test_fraction=1.5"),
@@ -238,9 +263,21 @@ def test_bad_input_is_one_line_and_nothing_is_written(run, bad, tmp_path, argume
 
 
 def test_rows_that_are_not_finite_are_left_out_when_asked(run, bad, tmp_path):
-    run("--x=x.npy", "--y=holes.npy", "--drop_nonfinite")
-    found = rows_of(tmp_path / "out")[0]["metrics"]
-    assert found["n_train"] + found["n_test"] == ROWS - 2
+    ids = ["--ids_x=formulas.npy", "--ids_y=other_formulas.npy"]
+    said = run("--x=x\udcff.npy", "--y=holes.npy", "--drop_nonfinite", *ids)
+    out, used = tmp_path / "out", ROWS - 10 - 2
+    page = (out / "report.html").read_text()
+    for name in ("x\ufffd", "holes"):
+        line = f"{name}: 12 of 90 rows left out (10 without a partner by id, 2 with NaN or Inf)"
+        assert f"{line}\n" in said and f"{line}." in page
+    counts = {"rows": ROWS, "unpaired": 10, "not_finite": 2}
+    written = json.loads((out / "alignment.json").read_text())
+    assert written["input_rows"] == [{"space": n, **counts} for n in ("x\ufffd", "holes")]
+    found = written["rows"][0]["metrics"]
+    assert found["n_train"] + found["n_test"] == used
+    with (out / "items.csv").open() as file:
+        items = [row["item"] for row in csv.DictReader(file)]
+    assert items and all(item.startswith("'=") for item in items)
 
 
 def test_a_refused_run_leaves_the_old_report_alone(run, bad, tmp_path):

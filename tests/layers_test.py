@@ -9,12 +9,16 @@ import socialjepa_jax
 
 PACKAGE = pathlib.Path(socialjepa_jax.__file__).parent
 LAYERS = """
-    errors keys records sharding
+    errors npz keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
     identifiability collaboration evaluation performance report
     build running loop experimental train align manifest
 """.split()
-ALONE = {"sigreg": {"errors"}, "alignment": {"errors"}, "alignment.study": {"errors", "records"}}
+ALONE = {
+    "sigreg": {"errors"},
+    "alignment": {"errors", "npz"},
+    "alignment.study": {"errors", "npz", "records"},
+}
 
 
 def modules():

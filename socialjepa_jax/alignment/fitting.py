@@ -5,6 +5,7 @@ Shape suffixes: N paired samples, D features of x, E features of y.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,9 +14,17 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import solve
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.moments import Float64, Moments, checked_pairs, float64_blocks
+from socialjepa_jax.alignment.moments import (
+    CONSTANT_FEATURE,
+    Float64,
+    Moments,
+    checked_pairs,
+    float64_blocks,
+    nonzero_scales,
+)
 from socialjepa_jax.errors import (
     InputError,
+    as_array,
     check_in_range,
     check_non_negative,
     check_one_of,
@@ -24,6 +33,7 @@ from socialjepa_jax.errors import (
 
 METHODS = ("ridge", "lstsq", "procrustes", "reduced_rank", "robust")
 AUTO_FOLDS = 10
+_NAMED_FEATURES = 10  # in a warning
 ROBUST_REFITS = 10
 
 
@@ -81,8 +91,29 @@ def fit(
         method = "lstsq"
     options = _Options(method, float(ridge), standardize, kappa_max, rank or 0, scale)
     if method == "robust":
-        return _fit_robust(x_ND, y_NE, trim, options)
-    return _fit(x_ND, y_NE, options)
+        linear_map = _fit_robust(x_ND, y_NE, trim, options)
+    else:
+        linear_map = _fit(x_ND, y_NE, options)
+    if standardize == "full":
+        _warn_of_tiny("x", x_ND, linear_map.x_scale)
+        _warn_of_tiny("y", y_NE, linear_map.y_scale)
+    return linear_map
+
+
+def _warn_of_tiny(name: str, z_ND: np.ndarray, scale_D: Float64) -> None:
+    """Warns of features that vary, but so little that they count as constant."""
+    unscaled = np.flatnonzero(scale_D == 1)
+    z_NU = np.asarray(z_ND[:, unscaled], np.float64)
+    tiny = (np.ptp(z_NU, axis=0) > 0) & (nonzero_scales(z_NU.std(axis=0), z_NU.mean(axis=0)) == 1)
+    tiny &= z_NU.std(axis=0) != 1
+    if tiny.any():
+        named = ", ".join(map(str, unscaled[tiny][:_NAMED_FEATURES]))
+        warnings.warn(
+            f"{name}: {tiny.sum()} of {len(scale_D)} features vary by less than "
+            f"{CONSTANT_FEATURE} of max(1, |mean|) and count as constant (features {named}); "
+            "rescale them to use them",
+            stacklevel=3,
+        )
 
 
 def choose_ridge(
@@ -103,8 +134,9 @@ def choose_ridge(
     Raises:
         InputError: if `groups` has another shape than [N], or fewer than two values.
     """
+    x_ND, y_NE = as_array(x_ND, "x"), as_array(y_NE, "y")
     n = len(x_ND)
-    groups_N = np.arange(n) if groups is None else np.asarray(groups)
+    groups_N = np.arange(n) if groups is None else as_array(groups, "groups")
     if groups_N.shape != (n,):
         raise InputError(f"groups has shape {groups_N.shape}, not ({n},)")
     fold_N = solve.group_folds(groups_N, AUTO_FOLDS)

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,11 @@ from numpy.typing import ArrayLike
 from socialjepa_jax.alignment.moments import Float64, as_latents
 from socialjepa_jax.alignment.similarity import entropy_rank
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_one_of
+from socialjepa_jax.npz import open_archive
+
+# Number of axes and kinds of dtype of what is no vector in the file of a map.
+_STORED = {"w": (2, "f"), "w_back": (2, "f"), "method": (0, "U")}
+_STORED |= dict.fromkeys(("ridge", "n_train", "kappa_max"), (0, "iuf"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +188,18 @@ class LinearMap:
         Raises:
             InputError: if the file is not a saved map.
         """
-        names = [field.name for field in dataclasses.fields(LinearMap)]
         try:
-            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                stored = {name: file[name] for name in names}
-        except (OSError, EOFError, LookupError, ValueError, TypeError, *DAMAGED_ARCHIVE) as error:
+            with open_archive(path) as archive:
+                stored = {
+                    field.name: archive.read(field.name) for field in dataclasses.fields(LinearMap)
+                }
+        except (OSError, EOFError, LookupError, ValueError, *DAMAGED_ARCHIVE) as error:
             raise InputError(f"{path} is not a saved map: {error}") from error
-        arrays = {name: value for name, value in stored.items() if value.ndim}
-        plain = {name: value.item() for name, value in stored.items() if not value.ndim}
-        return LinearMap(**arrays, **plain)
+        for name, value in stored.items():
+            ndim, kinds = _STORED.get(name, (1, "f"))
+            if value.ndim != ndim or value.dtype.kind not in kinds:
+                raise InputError(f"{path} is not a saved map: {name} is {value.dtype}{value.shape}")
+        fields: dict[str, Any] = {
+            name: value if value.ndim else value.item() for name, value in stored.items()
+        }
+        return LinearMap(**fields)

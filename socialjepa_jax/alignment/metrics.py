@@ -14,7 +14,7 @@ from socialjepa_jax.alignment import similarity
 from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
-from socialjepa_jax.errors import InputError, check_one_of
+from socialjepa_jax.errors import InputError, as_array, check_one_of
 
 BACKS = ("inverse", "regression", "none", "forward")
 
@@ -41,7 +41,7 @@ def prediction_r2(predicted: ArrayLike, y_test: ArrayLike, y_scale: ArrayLike) -
         y_scale: [E] training standard deviations, by which both are divided.
     """
     predicted_NE, y_NE = as_pairs(predicted, y_test, "predicted", "y_test")
-    unit_E = 1 / np.asarray(y_scale, np.float64) ** 2
+    unit_E = 1 / as_array(y_scale, "y_scale", np.float64) ** 2
     sse_E = np.sum((y_NE - predicted_NE) ** 2, axis=0)
     sst_E = np.sum((y_NE - y_NE.mean(axis=0)) ** 2, axis=0)
     return _pooled_r2(sse_E * unit_E, sst_E * unit_E)
@@ -130,7 +130,7 @@ def evaluate(
         "n_test": float(len(x_ND)),
     }
     if groups is not None:
-        metrics["n_groups"] = float(len(np.unique(np.asarray(groups))))
+        metrics["n_groups"] = float(len(np.unique(as_array(groups, "groups"))))
     return metrics
 
 
@@ -144,7 +144,8 @@ def noise_ceiling(z: ArrayLike, states: ArrayLike) -> float:
         states: [N] labels; at least two states, one of them with repeats.
     """
     z_ND = as_latents(z, "z")
-    _, state_N, counts_S = np.unique(np.asarray(states), return_inverse=True, return_counts=True)
+    labels_N = as_array(states, "states")
+    _, state_N, counts_S = np.unique(labels_N, return_inverse=True, return_counts=True)
     repeats = len(z_ND) - len(counts_S)
     if repeats == 0 or len(counts_S) < 2:
         raise InputError("a noise ceiling needs at least 2 states and one repeat")

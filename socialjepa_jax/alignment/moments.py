@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from socialjepa_jax.errors import InputError, check_divides, check_positive
+from socialjepa_jax.errors import InputError, as_array, check_divides, check_positive
 
 Float64 = NDArray[np.floating[Any]]  # always float64; NumPy's stubs of linalg know only floating
 
@@ -33,10 +33,10 @@ def checked(value: ArrayLike, name: str) -> np.ndarray:
     """Returns a latent matrix [N, D] as an array, checked block by block and not copied.
 
     Raises:
-        InputError: unless it is a finite two-dimensional array of real numbers; the message names
-            the first row and column that are not finite.
+        InputError: unless it is a finite two-dimensional array of real numbers without masked
+            entries; the message names the first row and column that are not finite.
     """
-    array = np.asanyarray(value)
+    array = as_array(value, name)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be samples x features, got shape {array.shape}")
     if not np.can_cast(array.dtype, np.float64, casting="same_kind"):
@@ -111,7 +111,8 @@ class Moments:
     @staticmethod
     def _of_rows(x_ND: np.ndarray, y_NE: np.ndarray, start: int) -> Moments:
         """Computes the moments of one block by a single product of [x y] with itself."""
-        parts = [np.asarray(z[start : start + BLOCK_ROWS]) for z in (x_ND, y_NE)]
+        named = (("x", x_ND), ("y", y_NE))
+        parts = [as_array(z[start : start + BLOCK_ROWS], name) for name, z in named]
         z_NF = np.concatenate(parts, axis=1, dtype=np.float64, casting="unsafe")
         mean_F = z_NF.mean(axis=0)
         z_NF -= mean_F
@@ -135,7 +136,8 @@ class Moments:
             InputError: if x and y differ in N, or N is not a positive multiple of the number of
                 devices.
         """
-        pair = [z if isinstance(z, jax.Array) else np.asanyarray(z) for z in (x_ND, y_NE)]
+        named = (("x", x_ND), ("y", y_NE))
+        pair = [z if isinstance(z, jax.Array) else as_array(z, name) for name, z in named]
         count, other = map(len, pair)
         check_rows(count, other, "x", "y")
         check_positive(rows=count)

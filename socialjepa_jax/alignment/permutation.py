@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment.moments import Float64, as_pairs
 from socialjepa_jax.alignment.resampling import Samples
-from socialjepa_jax.errors import check_positive
+from socialjepa_jax.errors import as_array, check_positive
 
 Pair = tuple[ArrayLike, ArrayLike]
 Score = Callable[[Float64, Float64, Float64, Float64], Mapping[str, float]]
@@ -86,7 +86,8 @@ def permutation_null(
         return {**score(x0, y0[train_order], x1, y1[test_order]), **more}
 
     def shuffled(part: int) -> np.ndarray:
-        labels = (None if pair is None else np.asarray(pair[part]) for pair in (groups, strata))
+        named = (("groups", groups), ("strata", strata))
+        labels = (None if pair is None else as_array(pair[part], name) for name, pair in named)
         return permute(len((y0, y1)[part]), rng, *labels)
 
     observed = run(np.arange(len(y0)), np.arange(len(y1)))

@@ -19,7 +19,7 @@ from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import common_space
 from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.errors import InputError, check_in_range, check_positive
+from socialjepa_jax.errors import InputError, as_array, check_in_range, check_positive
 
 Samples = dict[str, Float64]  # metric -> [R] resampled values
 _LEVELS = 256  # rank levels of distances; binning lowers a bootstrapped DSC by about 1e-5
@@ -62,7 +62,7 @@ def group_weights(groups: ArrayLike, num: int, seed: int) -> Float64:
         seed: of the draws.
     """
     check_positive(num=num)
-    labels, group_N = np.unique(np.asarray(groups), return_inverse=True)
+    labels, group_N = np.unique(as_array(groups, "groups"), return_inverse=True)
     g = len(labels)
     if g < 2:
         raise InputError("intervals need at least 2 groups")
@@ -94,7 +94,7 @@ def bootstrap(
         mse, r2, dsc, nos@k and cka_debiased, [R] each.
     """
     x_ND, y_NE = as_pairs(x_test, y_test, "x_test", "y_test")
-    groups_N = np.arange(len(x_ND)) if groups is None else np.asarray(groups)
+    groups_N = np.arange(len(x_ND)) if groups is None else as_array(groups, "groups")
     weights_RN = group_weights(groups_N, num, seed)
     squared_N = linear_map.squared_errors(x_ND, y_NE)
     x_ND, y_NE = linear_map.standardize(x_ND, y_NE)

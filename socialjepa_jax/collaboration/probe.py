@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.moments import Float64, as_latents
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, as_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def checked_labels(labels: ArrayLike, num_classes: int) -> np.ndarray:
     Raises:
         InputError: if they are anything else.
     """
-    labels_N = np.asarray(labels)
+    labels_N = as_array(labels, "labels")
     if labels_N.ndim != 1 or labels_N.dtype.kind not in "iu":
         raise InputError(f"labels must be integers [N], got {labels_N.dtype} {labels_N.shape}")
     if labels_N.size and not (0 <= labels_N.min() and labels_N.max() < num_classes):

@@ -7,14 +7,17 @@ W largest number of candidates of a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
+from socialjepa_jax.alignment.distances import neighbors
 from socialjepa_jax.alignment.moments import Float64
 
 MIN_CAPACITY = 1 << 22  # pairs in memory before candidates are pruned, at least
 _SORTED_ROWS = 512  # rows sorted at once
+_ELEMENTS = 1 << 22  # of differences in memory at once
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # i [P], j [P] and their distances [P]
 
@@ -28,16 +31,21 @@ class Candidates:
 
     If the distances of a row are split into disjoint groups, the K-th smallest of the groups'
     minima is an upper bound of the row's K-th smallest distance. The bound decreases with every
-    block; a pair above the bounds of both its rows is dropped.
+    block; a pair above the bounds of both its rows is dropped. Bounds of float32 distances leave
+    room for their errors.
 
     Args:
-        count: number of samples N.
+        z_ND: padded latents, in the dtype of the distances.
         k: number of neighbours K.
-        dtype: of the distances.
     """
 
-    def __init__(self, count: int, k: int, dtype: np.dtype) -> None:
-        self._minima_NK = np.full((count, k), np.finfo(dtype).max, dtype)
+    def __init__(self, z_ND: np.ndarray, k: int) -> None:
+        count = len(z_ND)
+        self._largest = np.finfo(z_ND.dtype).max
+        self._minima_NK = np.full((count, k), self._largest, z_ND.dtype)
+        self.sizes_N = None
+        if z_ND.dtype == np.float32:
+            self.sizes_N = np.einsum("nd,nd->n", z_ND, z_ND)
         self._pairs: list[Pairs] = []
         self._kept, self._capacity = 0, max(MIN_CAPACITY, 8 * k * count)
 
@@ -68,7 +76,12 @@ class Candidates:
 
     @property
     def _bound_N(self) -> np.ndarray:
-        return self._minima_NK[:, -1]
+        bound_N = self._minima_NK[:, -1]
+        if self.sizes_N is None:
+            return bound_N
+        with np.errstate(over="ignore"):
+            room_N = 2 * neighbors.distance_error(self.sizes_N, bound_N)
+            return np.minimum(bound_N + room_N, self._largest).astype(bound_N.dtype)
 
     def _lower_bounds(self, part: slice, minima_BG: np.ndarray) -> None:
         k = self._minima_NK.shape[1]
@@ -98,17 +111,31 @@ class Candidates:
         return matrix
 
 
-def overlap_sums(x_NN: sparse.csr_array, y_NN: sparse.csr_array, ks: tuple[int, ...]) -> Float64:
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Candidates of one space.
+
+    Attributes:
+        distances: of the candidates [N, N], see `Candidates.matrix`.
+        sizes: squared norms [N] if the distances are float32; None: they are float64.
+        z: the latents [N, D] in float64, in the unit of the distances.
+    """
+
+    distances: sparse.csr_array
+    sizes: np.ndarray | None
+    z: np.ndarray
+
+
+def overlap_sums(x: Space, y: Space, ks: tuple[int, ...]) -> Float64:
     """Sums NO@k over rows, by index and in expectation: [2, len(ks)]; see `neighbors.overlap`.
 
     Args:
-        x_NN, y_NN: distances of candidates, at least max(ks) + 1 per row; see `Candidates.matrix`.
+        x, y: candidates, at least max(ks) + 1 per row.
         ks: numbers of neighbours.
     """
     sums = np.zeros((2, len(ks)))
-    for start in range(0, x_NN.shape[0], _SORTED_ROWS):
-        parts = [z[start : start + _SORTED_ROWS] for z in (x_NN, y_NN)]
-        nearest = [_nearest(part, max(ks) + 1) for part in parts]
+    for start in range(0, x.distances.shape[0], _SORTED_ROWS):
+        parts, nearest = zip(*(_sorted_rows(space, start, ks) for space in (x, y)))
         tied_B = np.zeros(parts[0].shape[0], bool)
         for _, d_BK in nearest:
             tied_B |= np.any([d_BK[:, k - 1] == d_BK[:, k] for k in ks], axis=0)
@@ -125,6 +152,41 @@ def overlap_sums(x_NN: sparse.csr_array, y_NN: sparse.csr_array, ks: tuple[int, 
             ]
         sums[1] += untied + tied
     return sums / ks
+
+
+def _sorted_rows(
+    space: Space, start: int, ks: tuple[int, ...]
+) -> tuple[sparse.csr_array, tuple[np.ndarray, np.ndarray]]:
+    """Returns the candidates of a slice of rows, and the max(ks) + 1 nearest of each.
+
+    Rows of float32 distances that are too close to tell which of them are the k nearest are
+    computed again in float64.
+    """
+    part = space.distances[start : start + _SORTED_ROWS]
+    nearest = index_BK, d_BK = _nearest(part, max(ks) + 1)
+    if space.sizes is None:
+        return part, nearest
+    gap_B = np.min([d_BK[:, k] - d_BK[:, k - 1] for k in ks], axis=0)
+    sizes_B = space.sizes[start : start + len(gap_B)]
+    unsure = np.flatnonzero(gap_B <= 2 * neighbors.distance_error(sizes_B, d_BK[:, -1]))
+    part, d_BK = part.astype(np.float64), d_BK.astype(np.float64)
+    if len(unsure):
+        row_P = np.repeat(np.arange(len(gap_B)), np.diff(part.indptr))
+        again_P = np.isin(row_P, unsure)
+        i_P, j_P = start + row_P[again_P], part.indices[again_P]
+        part.data[again_P] = _float64_distances(space.z, i_P, j_P)
+        index_BK[unsure], d_BK[unsure] = _nearest(part[unsure], max(ks) + 1)
+    return part, (index_BK, d_BK)
+
+
+def _float64_distances(z_ND: np.ndarray, i_P: np.ndarray, j_P: np.ndarray) -> Float64:
+    """Computes squared distances of pairs of rows from their differences, rounded: [P]."""
+    distances_P, step = np.empty(len(i_P)), max(1, _ELEMENTS // z_ND.shape[1])
+    for start in range(0, len(i_P), step):
+        some = slice(start, start + step)
+        apart_PD = z_ND[i_P[some]] - z_ND[j_P[some]]
+        distances_P[some] = np.einsum("pd,pd->p", apart_PD, apart_PD)
+    return neighbors.rounded(distances_P)
 
 
 def _nearest(part: sparse.csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:

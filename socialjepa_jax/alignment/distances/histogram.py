@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +16,11 @@ import numpy as np
 
 from socialjepa_jax.alignment.moments import Float64
 
-_FINE = 1 << 16  # bins of equal width, each of which is mapped to a bin of equal mass
-_SAMPLE_ROWS = 64  # rows whose distances determine the bins
+_FINE = 1 << 20  # bins of float32 bit patterns, each of which is mapped to a bin of equal mass
+_SAMPLE_ROWS = 2048  # rows whose distances determine the bins
+_LARGEST = np.finfo(np.float32).max
 
-# Least squared distance, number of fine bins per unit, and the bin of every fine bin, int32 [F].
+# Bits of the least distance, number of fine bins per bit, and the bin of every fine bin, int32 [F].
 Table = tuple[jax.Array, jax.Array, jax.Array]
 
 
@@ -44,50 +46,66 @@ def equal_mass_tables(spaces: Sequence[np.ndarray], count: int, bins: int) -> li
 
 
 def _equal_mass(z_ND: np.ndarray, bins: int) -> Table:
-    """Computes bins of about equal mass, from the distances of a sample of rows to all rows."""
-    rows_BD = z_ND[np.unique(np.linspace(0, len(z_ND) - 1, _SAMPLE_ROWS).astype(int))]
-    size_B, size_N = (np.einsum("nd,nd->n", z, z) for z in (rows_BD, z_ND))
-    d_BN = size_B[:, None] + size_N - 2 * rows_BD @ z_ND.T
-    high = d_BN.max()
-    low = np.where(d_BN > 1e-6 * high, d_BN, high).min()  # smaller values are rounding errors
-    low = low if low < high else np.zeros_like(high)
-    scale = _FINE / (high - low) if high > low else np.ones_like(high)
-    fine_BN = np.clip((d_BN - low) * scale, 0, _FINE - 1).astype(np.intp)
-    counts_F = np.bincount(fine_BN.ravel(), minlength=_FINE)
+    """Computes bins of about equal mass, from the distances within a sample of rows.
+
+    Fine bins divide the bit patterns of distances, whose order is that of the distances and which
+    are nearly logarithmic: no far row can press all other distances into one fine bin.
+    """
+    rows_BD = z_ND[np.random.default_rng(0).permutation(len(z_ND))[:_SAMPLE_ROWS]]
+    size_B = np.einsum("bd,bd->b", rows_BD, rows_BD)
+    d_BB = size_B[:, None] + size_B - 2 * rows_BD @ rows_BD.T
+    d_P = np.clip(d_BB[np.triu_indices(len(rows_BD), 1)], 0, _LARGEST)
+    bits_P = d_P.astype(np.float32).view(np.int32)
+    low, high = bits_P[bits_P > 0].min(initial=np.iinfo(np.int32).max), bits_P.max()
+    scale = np.float32(_FINE / (high - low) if high > low else 1)
+    counts_F = np.bincount(_fine_bins(bits_P, low, scale, np), minlength=_FINE)
     middle_F = np.cumsum(counts_F) - counts_F / 2
-    table_F = np.minimum(middle_F * (bins / counts_F.sum()), bins - 1)
+    table_F = np.minimum(middle_F * (bins / len(d_P)), bins - 1)
     return jnp.asarray(low), jnp.asarray(scale), jnp.asarray(table_F, jnp.int32)
 
 
+def _fine_bins(bits: Any, low: Any, scale: Any, xp: Any) -> Any:
+    """Returns the fine bins of bit patterns, by NumPy or `jax.numpy`."""
+    above = (xp.maximum(bits, low) - low).astype(xp.float32)
+    return xp.clip(above * scale, 0, _FINE - 1).astype(xp.int32)
+
+
 def count_pairs(
-    joint_H: jax.Array, d: Sequence[jax.Array], tables: Sequence[Table], pair_BC: jax.Array
+    joint_H: jax.Array,
+    d: Sequence[jax.Array],
+    unresolved: Sequence[jax.Array],
+    tables: Sequence[Table],
+    pair_BC: jax.Array,
 ) -> jax.Array:
     """Adds pairs to the joint histogram.
 
     Args:
         joint_H: flat histogram, int32 [H * H].
         d: squared distances [B, C] in both spaces.
+        unresolved: distances [B, C] in both spaces up to which pairs share the first bin.
         tables: bins of both spaces.
         pair_BC: marks the pairs to add.
     """
     bins = round(len(joint_H) ** 0.5)
-    x_BC, y_BC = (_codes(d_BC, table) for d_BC, table in zip(d, tables))
+    x_BC, y_BC = (_codes(*space) for space in zip(d, unresolved, tables))
     cell_BC = jnp.where(pair_BC, x_BC * bins + y_BC, bins * bins)
     return joint_H.at[cell_BC.ravel()].add(1, mode="drop")
 
 
-def _codes(d_BC: jax.Array, table: Table) -> jax.Array:
+def _codes(d_BC: jax.Array, unresolved_BC: jax.Array, table: Table) -> jax.Array:
     low, scale, bin_F = table
-    fine_BC = jnp.clip((d_BC - low) * scale, 0, _FINE - 1).astype(jnp.int32)
-    return bin_F[fine_BC]
+    d_BC = jnp.where(d_BC <= unresolved_BC, 0.0, jnp.minimum(d_BC, _LARGEST))
+    bits_BC = jax.lax.bitcast_convert_type(d_BC.astype(jnp.float32), jnp.int32)
+    return bin_F[_fine_bins(bits_BC, low, scale, jnp)]
 
 
 def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:
     """Computes the Spearman correlation of binned pairs, and a bound on its error from binning.
 
-    The members of a bin share its mid-rank. With f the share of the rank variance within bins,
-    the exact value differs by at most sqrt(f_x) + sqrt(f_y) + f_x + f_y (Cauchy-Schwarz). If the
-    orders within bins are unrelated, the error is about the square of that.
+    The members of a bin share its mid-rank. The exact ranks are r = b + w, with b the mid-ranks and
+    w the deviations, whose squares sum to at most `within`. w sums to 0 in every bin, so that the
+    products of w of one space with b of the other are bounded by what the bins leave unexplained
+    of b (Cauchy-Schwarz).
 
     Args:
         joint_HH: counts int64 [H, H].
@@ -95,17 +113,23 @@ def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:
     Returns:
         The correlation and the bound; NaN if a space has all pairs in one bin.
     """
-    total = int(joint_HH.sum())
-    ranks, within, between = [], [], []
-    for axis in (1, 0):
-        counts_H = joint_HH.sum(axis=axis).astype(np.float64)
-        ranks.append(np.cumsum(counts_H) - (counts_H + 1) / 2 - (total - 1) / 2)
-        between.append(counts_H @ ranks[-1] ** 2)
-        within.append(counts_H @ (counts_H**2 - 1) / 12)
+    counts = [joint_HH.sum(axis=axis).astype(np.float64) for axis in (1, 0)]
+    total = counts[0].sum()
+    ranks = [np.cumsum(c_H) - (c_H + 1) / 2 - (total - 1) / 2 for c_H in counts]
+    between = np.asarray([c_H @ rank_H**2 for c_H, rank_H in zip(counts, ranks)])
+    within = np.asarray([c_H @ (c_H**2 - 1) / 12 for c_H in counts])
     if min(between) == 0:
         return float("nan"), float("nan")
-    share = np.asarray(within) / (np.asarray(within) + np.asarray(between))
-    parts = range(0, len(joint_HH), 128)  # 128 rows of float64 fit into the cache
-    mean_H = np.concatenate([joint_HH[i : i + 128].astype(np.float64) @ ranks[1] for i in parts])
-    value = ranks[0] @ mean_H / np.sqrt(between[0] * between[1])
-    return float(value), float(np.sum(np.sqrt(share) + share))
+    sums = [np.empty(len(joint_HH)), np.zeros(len(joint_HH))]  # of the other ranks, by bin
+    for i in range(0, len(joint_HH), 128):  # 128 rows of float64 fit into the cache
+        part = joint_HH[i : i + 128].astype(np.float64)
+        sums[0][i : i + 128] = part @ ranks[1]
+        sums[1] += ranks[0][i : i + 128] @ part
+    left = [
+        b - s_H**2 @ (1 / np.maximum(c_H, 1)) for b, s_H, c_H in zip(between[::-1], sums, counts)
+    ]
+    unit = np.sqrt(between[0] * between[1])
+    value = float(ranks[0] @ sums[0] / unit)
+    errors = np.sqrt(np.maximum(left, 0) * within).sum() + np.sqrt(within[0] * within[1])
+    shrinkage = 1 - unit / np.sqrt(np.prod(between + within))
+    return value, float(errors / unit + abs(value) * shrinkage)

@@ -1,12 +1,15 @@
 """Distances and exact nearest neighbours of blocks of rows, on the device.
 
-Rows are padded to multiples, so that test sets of similar size share a compilation.
+Rows are padded to multiples, so that test sets of similar size share a compilation. Float32
+distances find candidates; where their error leaves an order open, float64 decides.
 
 Shape suffixes: N samples (padded), D features (padded), B rows of a block, G groups, C columns of
 a group or candidates, M members of chosen groups, K neighbours.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +22,39 @@ _BLOCK_ELEMENTS = 1 << 22  # distances in memory at once
 _ROW_MULTIPLE = 256
 _FEATURE_MULTIPLE = 32
 _GROUP = 64  # columns per group of the two-level search
+_CENTRE_ROWS = 4096  # rows whose median is the centre
+_LARGEST = 1e15  # of float32 latents; squares of larger ones may overflow
+_ERROR = 20 * float(np.finfo(np.float32).eps)  # see `distance_error`
+_UNRESOLVED = 4096  # roundings; smaller float32 distances than so many are no information
+_MORE = 14  # candidates beyond the wanted neighbours
 
 
-def padded(z: Float64, dtype: str, multiple: int = _ROW_MULTIPLE) -> np.ndarray:
-    """Centres latents [n, d] and pads them with zeros to [N, D], N a multiple of `multiple`.
+def padded(
+    z: Float64, dtype: str, multiple: int = _ROW_MULTIPLE, *, scaled: bool = True
+) -> np.ndarray:
+    """Centres and scales latents [n, d] and pads them with zeros to [N, D].
 
-    Zero features do not change distances. The caller must mask rows from n on.
+    The centre is a median, which a few far rows do not move away from the others, and the scale a
+    power of two, which is exact. Zero features do not change distances. The caller must mask rows
+    from n on.
+
+    Args:
+        z: latents.
+        dtype: float64 replaces "float32" for latents that span more than float32 can hold.
+        multiple: N is a multiple of it.
+        scaled: False to keep the unit of the distances.
     """
     n, d = z.shape
+    sample = z[:: -(-n // _CENTRE_ROWS)]
+    centre_D = np.median(sample, axis=0)
+    centred_ND = z - centre_D
+    typical = float(np.median(np.abs(sample - centre_D).max(axis=1)))
+    if scaled and typical > 0:
+        centred_ND *= 2.0 ** -np.floor(np.log2(typical))
+    if np.abs(centred_ND).max() > _LARGEST:
+        dtype = "float64"
     z_ND = np.zeros((n + -n % multiple, d + -d % _FEATURE_MULTIPLE), dtype)
-    np.subtract(z, z.mean(axis=0), out=z_ND[:n, :d], casting="same_kind")
+    z_ND[:n, :d] = centred_ND
     return z_ND
 
 
@@ -41,20 +67,48 @@ def row_blocks(padded_rows: int) -> np.ndarray:
 
 
 def squared_distances(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
-    """Squared Euclidean distances of centred rows: [B, N].
+    """Squared Euclidean distances of centred rows: [B, N], at least 0.
 
     In float64 they are rounded to ten digits, because mathematically equal distances differ in
-    their last bits and must tie. Values below the rounding error of the inner products are zero.
+    their last bits and must tie, and values below the rounding error of the inner products are
+    zero. In float32 they are within `distance_error`.
     """
-    a_B1 = jnp.sum(a_BD**2, axis=1, keepdims=True)
-    b_1N = jnp.sum(b_ND**2, axis=1)[None]
-    size_BN = a_B1 + b_1N
+    size_BN = _sizes(a_BD, b_ND)
     d_BN = size_BN - 2 * jnp.matmul(a_BD, b_ND.T, precision=jax.lax.Precision.HIGHEST)
+    if d_BN.dtype == jnp.float32:
+        return jnp.maximum(d_BN, 0.0)
     d_BN = jnp.where(d_BN <= 500 * jnp.finfo(d_BN.dtype).eps * size_BN, 0.0, d_BN)
-    if d_BN.dtype == jnp.float64:
-        kept = 52 - ROUNDED_BITS
-        d_BN = jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=kept)
-    return d_BN
+    return jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=52 - ROUNDED_BITS)
+
+
+def unresolved(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
+    """Squared distances up to which rounding hides the order of pairs: [B, N]."""
+    return _UNRESOLVED * jnp.finfo(a_BD.dtype).eps * _sizes(a_BD, b_ND)
+
+
+def _sizes(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
+    """Sums of the squared norms of two rows: [B, N]."""
+    return jnp.sum(a_BD**2, axis=1, keepdims=True) + jnp.sum(b_ND**2, axis=1)[None]
+
+
+def distance_error(size: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """Bounds the error of a float32 squared distance of two rows.
+
+    Four roundings of the sum of both squared norms, which is at most five times the first one plus
+    the distance.
+
+    Args:
+        size: squared norm of one of the rows.
+        distance: their squared distance.
+    """
+    return _ERROR * (size + distance)
+
+
+def rounded(distances: Float64) -> Float64:
+    """Rounds float64 distances to ten digits, as `squared_distances` does, half to even."""
+    bits = distances.view(np.int64)
+    half = (1 << (ROUNDED_BITS - 1)) - 1 + ((bits >> ROUNDED_BITS) & 1)
+    return ((bits + half) >> ROUNDED_BITS << ROUNDED_BITS).view(np.float64)
 
 
 def distances_to_others(z_ND: jax.Array, rows_B: jax.Array, count: jax.Array) -> jax.Array:
@@ -75,7 +129,7 @@ def nearest(d_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     """
     if d_BN.dtype == jnp.float32:
         return _two_level(d_BN, k)
-    num = min(k + 14, d_BN.shape[1])
+    num = min(k + _MORE, d_BN.shape[1])
     coarse_BC, index_BC = _two_level(d_BN.astype(jnp.float32), num)
     index_BC = jnp.sort(index_BC, axis=1)
     values_BK, slot_BK = _smallest(jnp.take_along_axis(d_BN, index_BC, axis=1), k)
@@ -107,29 +161,71 @@ def _smallest(values_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     return -negative_BK, index_BK
 
 
-def overlap(dx_BN: jax.Array, dy_BN: jax.Array, ks: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+def nearest_in_float64(
+    d_BN: jax.Array,
+    spaces: tuple[jax.Array, jax.Array],
+    rows_B: jax.Array,
+    count: jax.Array,
+    k: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Finds the k nearest by float64 distances, among candidates of the float32 search.
+
+    Where the error of float32 leaves a row's candidates uncertain, whole rows are searched in
+    float64.
+
+    Args:
+        d_BN: float32 distances of the given rows to others.
+        spaces: the float32 latents [N, D], and the same in float64.
+        rows_B, count: as for `distances_to_others`.
+        k: number of neighbours.
+
+    Returns:
+        Values and indices, [B, k] each, as `nearest` returns for float64 distances.
+    """
+    coarse_ND, z_ND = spaces
+    coarse_BC, index_BC = _two_level(d_BN, min(k + _MORE, d_BN.shape[1]))
+    index_BC = jnp.sort(index_BC, axis=1)
+    apart_BCD = z_ND[rows_B][:, None] - z_ND[index_BC]
+    fine_BC = jax.lax.reduce_precision(jnp.sum(apart_BCD**2, axis=2), 11, 52 - ROUNDED_BITS)
+    other_BC = (index_BC != rows_B[:, None]) & (index_BC < count)
+    values_BK, slot_BK = _smallest(jnp.where(other_BC, fine_BC, jnp.inf), k)
+    result = values_BK, jnp.take_along_axis(index_BC, slot_BK, axis=1)
+    size_B, last_B = jnp.sum(coarse_ND[rows_B] ** 2, axis=1), coarse_BC[:, -1]
+    certain_B = values_BK[:, -1] < last_B - distance_error(size_B, last_B)
+    certain_B |= jnp.isinf(last_B) | (rows_B >= count)
+    return jax.lax.cond(
+        jnp.all(certain_B),
+        lambda: result,
+        lambda: _smallest(distances_to_others(z_ND, rows_B, count), k),
+    )
+
+
+def overlap(
+    lists: Sequence[tuple[jax.Array, jax.Array]],
+    distances: Callable[[], Sequence[jax.Array]],
+    ks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:
     """Share of common k nearest neighbours NO@k, eq. (7).
 
     Args:
-        dx_BN, dy_BN: distances in two spaces, infinite for excluded columns; every row has at least
-            max(ks) finite ones.
+        lists: values and indices of the max(ks) + 1 nearest in two spaces, see `nearest`.
+        distances: computes the rows [B, N] of both spaces in the dtype of `lists`, infinite for
+            excluded columns; used only if there are ties.
         ks: numbers of neighbours.
 
     Returns:
         Two arrays [B, len(ks)]: with ties to the lowest index, and in expectation if ties at the
         k-th distance are broken at random.
     """
-    spaces = dx_BN, dy_BN
-    lists = [nearest(d_BN, max(ks) + 1) for d_BN in spaces]
     same_BKK = lists[0][1][:, :, None] == lists[1][1][:, None, :]
     by_index = jnp.stack([jnp.sum(same_BKK[:, :k, :k], axis=(1, 2)) / k for k in ks], axis=1)
-    by_index = by_index.astype(dx_BN.dtype)
+    by_index = by_index.astype(lists[0][0].dtype)
     tied = jnp.stack([v[:, k - 1] == v[:, k] for v, _ in lists for k in ks])
 
     def at_random() -> jax.Array:
         shares = []
         for k in ks:
-            x_BN, y_BN = (_probability(d, v[:, k - 1], k) for d, (v, _) in zip(spaces, lists))
+            x_BN, y_BN = (_probability(d, v[:, k - 1], k) for d, (v, _) in zip(distances(), lists))
             shares.append(jnp.sum(x_BN * y_BN, axis=1) / k)
         return jnp.stack(shares, axis=1)
 

@@ -41,17 +41,18 @@ def run(
         mesh: devices to share the work; None for one.
     """
     count = len(x_ND)
-    arrays = [neighbors.padded(z, "float32" if bins else "float64") for z in (x_ND, y_NE)]
+    fine = [neighbors.padded(z, "float64") for z in (x_ND, y_NE)]
+    arrays = [neighbors.padded(z, "float32") if bins else z64 for z, z64 in zip((x_ND, y_NE), fine)]
     tables = equal_mass_tables(arrays, count, bins)
-    spaces = [jnp.asarray(z) for z in arrays]
-    blocks = neighbors.row_blocks(len(spaces[0]))
+    spaces = [tuple(map(jnp.asarray, pair)) for pair in zip(arrays, fine)]
+    blocks = neighbors.row_blocks(len(fine[0]))
     blocks = blocks[blocks[:, 0] < count]
     devices = 1 if mesh is None else mesh.size
-    step = max(1, _MAX_PAIRS // (blocks.shape[1] * len(spaces[0])) // devices) * devices
+    step = max(1, _MAX_PAIRS // (blocks.shape[1] * len(fine[0])) // devices) * devices
     overlaps, joint = np.zeros((2, len(ks))), np.zeros((bins, bins), np.int64)
     for start in range(0, len(blocks) if ks or bins else 0, step):
         part = blocks[start : start + step]
-        filler = np.full((-len(part) % devices, blocks.shape[1]), len(spaces[0]))  # masked rows
+        filler = np.full((-len(part) % devices, blocks.shape[1]), len(fine[0]))  # masked rows
         part_SB = jnp.asarray(np.concatenate([part, filler]))
         sums, counts = _sums(*spaces, part_SB, count, tables, ks, bins, mesh)
         overlaps += np.asarray(sums)
@@ -61,8 +62,8 @@ def run(
 
 @partial(jax.jit, static_argnames=("ks", "bins", "mesh"))
 def _sums(
-    x_ND: jax.Array,
-    y_NE: jax.Array,
+    x: tuple[jax.Array, jax.Array],
+    y: tuple[jax.Array, jax.Array],
     blocks_SB: jax.Array,
     count: jax.Array,
     tables: Sequence[Table],
@@ -70,20 +71,23 @@ def _sums(
     bins: int,
     mesh: Mesh | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Computes sums of overlaps [2, len(ks)] and the joint histogram over blocks of rows."""
+    """Computes sums of overlaps [2, len(ks)] and the joint histogram over blocks of rows.
+
+    Both spaces are given in the dtype of the histogram and in float64.
+    """
 
     def add_block(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
-        dx_BN = neighbors.distances_to_others(x_ND, rows_B, count)
-        dy_BN = neighbors.distances_to_others(y_NE, rows_B, count)
+        d = [neighbors.distances_to_others(z, rows_B, count) for z, _ in (x, y)]
         sums = jnp.zeros((2, 0))
         if ks:
-            shares = jnp.stack(neighbors.overlap(dx_BN, dy_BN, ks))
+            shares = jnp.stack(_overlap(d, (x, y), rows_B, count, ks))
             inside_B = (rows_B < count).astype(shares.dtype)
             sums = jnp.sum(shares * inside_B[None, :, None], axis=1, dtype=jnp.float64)
         if bins:
-            column_1N = jnp.arange(len(x_ND))[None]
+            column_1N = jnp.arange(len(x[0]))[None]
             pair_BN = (column_1N > rows_B[:, None]) & (column_1N < count)
-            joint = count_pairs(joint, (dx_BN, dy_BN), tables, pair_BN)
+            unresolved = [neighbors.unresolved(z[rows_B], z) for z, _ in (x, y)]
+            joint = count_pairs(joint, d, unresolved, tables, pair_BN)
         return joint, sums
 
     def of_shard(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -97,3 +101,25 @@ def _sums(
         )
     sums, joint = of_shard(blocks_SB)
     return jnp.sum(sums, axis=0), jnp.sum(joint, axis=0, dtype=jnp.int32)
+
+
+def _overlap(
+    d: Sequence[jax.Array],
+    spaces: Sequence[tuple[jax.Array, jax.Array]],
+    rows_B: jax.Array,
+    count: jax.Array,
+    ks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:
+    """Computes `neighbors.overlap` of a block of rows from its distances [B, N]."""
+    k = max(ks) + 1
+    lists = [
+        neighbors.nearest_in_float64(d_BN, space, rows_B, count, k)
+        if d_BN.dtype == jnp.float32
+        else neighbors.nearest(d_BN, k)
+        for d_BN, space in zip(d, spaces)
+    ]
+
+    def distances() -> Sequence[jax.Array]:
+        return [neighbors.distances_to_others(z_ND, rows_B, count) for _, z_ND in spaces]
+
+    return neighbors.overlap(lists, distances, ks)

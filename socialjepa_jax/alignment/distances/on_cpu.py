@@ -21,7 +21,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from socialjepa_jax.alignment.distances import neighbors
-from socialjepa_jax.alignment.distances.candidates import Candidates, overlap_sums
+from socialjepa_jax.alignment.distances.candidates import Candidates, Space, overlap_sums
 from socialjepa_jax.alignment.distances.histogram import (
     PairStatistics,
     Table,
@@ -57,7 +57,7 @@ def run(
     if bins and not ks:
         blocks.count_all(count)
         return PairStatistics(np.zeros((2, 0)), joint=blocks.joint)
-    candidates = [Candidates(len(z), max(ks) + 1, z.dtype) for z in spaces] if ks else []
+    candidates = [Candidates(z, max(ks) + 1) for z in spaces] if ks else []
     distances = []
     for corner, d, minima in blocks.compute(count):
         for space, d_BB, minima_BG in zip(candidates, d, minima):
@@ -67,8 +67,11 @@ def run(
             distances.append([d_BB[is_pair_BB] for d_BB in d])
     sums: Float64 = np.zeros((2, 0))
     if ks:
-        x_NN, y_NN = (space.matrix()[:count] for space in candidates)
-        sums = overlap_sums(x_NN, y_NN, ks)
+        x, y = (
+            Space(c.matrix()[:count], c.sizes_N, neighbors.padded(z, "float64", side))
+            for c, z in zip(candidates, (x_ND, y_NE))
+        )
+        sums = overlap_sums(x, y, ks)
     if bins:
         return PairStatistics(sums / count, joint=blocks.joint)
     all_distances = [np.concatenate(parts) for parts in zip(*distances)]
@@ -169,7 +172,8 @@ def _block(
     is_pair_BB = (column_1B > row_B1) & (column_1B < count)
     d = [neighbors.squared_distances(*rows) for rows in sides]
     if bins:
-        joint = count_pairs(joint, d, tables, is_pair_BB)
+        unresolved = [neighbors.unresolved(*rows) for rows in sides]
+        joint = count_pairs(joint, d, unresolved, tables, is_pair_BB)
     d = [jnp.where(is_pair_BB, d_BB, jnp.inf) for d_BB in d]
     return joint, d, [_minima(d_BB, groups) for d_BB in d] if groups else []
 

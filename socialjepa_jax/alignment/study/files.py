@@ -6,6 +6,7 @@ Raw files (.npy, .safetensors) are memory-mapped.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +15,12 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from socialjepa_jax.alignment.study.formats import FORMATS, Format
+from socialjepa_jax.alignment.study.formats import FORMATS, UNREADABLE, Format
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError
 
 IN_MEMORY = 1 << 31  # bytes of selected rows; larger selections go to a temporary file
 _BLOCK_ROWS = 8192
+_SMALL_FLOATS = (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 Location = str | os.PathLike[str]
 
@@ -63,6 +65,8 @@ def read_column(path: Location, key: str | None = None, *, option: str = "--key"
         raise InputError(
             f"{path}: expected a column of integers or text, got {array.dtype} {array.shape}"
         )
+    if array.dtype.kind == "U" and not _is_unicode(array):
+        raise InputError(f"{path}: holds text that is no Unicode")
     return array
 
 
@@ -77,9 +81,9 @@ def read_array(
     """
     path = Path(path)
     reader = _format(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
     try:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
         if path.suffix == ".npy":
             return reader.read(path, "")
         return reader.read(path, _choose(path, key, reader.names(path), ndim, option))
@@ -123,7 +127,8 @@ def _format(path: Path) -> Format:
 def _choose(
     path: Path, key: str | None, names: Mapping[str, int], ndim: int | None, option: str
 ) -> str:
-    fitting = [name for name, axes in names.items() if ndim in (None, axes)] or list(names)
+    readable = {name: axes for name, axes in names.items() if axes != UNREADABLE}
+    fitting = [name for name, axes in readable.items() if ndim in (None, axes)] or list(names)
     if key is None and len(fitting) == 1:
         return fitting[0]
     if key is None or key not in names:
@@ -132,5 +137,11 @@ def _choose(
     return key
 
 
+def _is_unicode(text: np.ndarray) -> bool:
+    """True if all characters can be written to a file: neither surrogates nor out of range."""
+    codes = np.frombuffer(text.astype(text.dtype.newbyteorder("<")).tobytes(), "<u4")
+    return bool(((codes < 0xD800) | ((codes > 0xDFFF) & (codes <= sys.maxunicode))).all())
+
+
 def _is_float(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+    return dtype.kind == "f" or dtype in _SMALL_FLOATS

@@ -1,38 +1,39 @@
 """Readers of .npy, .npz, .safetensors and .parquet files, strict and without pickle.
 
-The files are hostile input. NumPy and the safetensors package could read them, but bound neither
-the size of a header nor that of an unpacked archive, and copy tensors into memory.
+The files are hostile input. The safetensors package could read its own, but does not bound the
+size of a header, and copies tensors into memory.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.lib import format as npy_format
 
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, check_unpacked
+from socialjepa_jax.npz import Header, check_shape, check_size, open_archive
 
 MAX_HEADER = 1 << 20  # bytes of JSON at the head of a .safetensors file
-MAX_RATIO = 1000  # uncompressed / compressed size of an .npz member; more is a zip bomb
-MAX_UNPACKED = 1 << 36  # bytes of an .npz member
+UNREADABLE = -1  # number of axes of an array that its reader refuses
+_BATCH_ROWS = 8192  # of a parquet file
 
 _SAFETENSORS_DTYPES = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
     "BOOL": np.dtype("?"),
-    "U8": np.dtype("u1"),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
     **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
     **{f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)},
+    **{f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)},
 }
 
 
@@ -41,7 +42,7 @@ class Format:
     """Readers of one kind of file.
 
     Attributes:
-        names: path -> number of axes of every named array.
+        names: path -> number of axes of every named array, or `UNREADABLE`.
         read: (path, name) -> array.
     """
 
@@ -51,147 +52,184 @@ class Format:
 
 def _read_npy(path: Path, _: str) -> np.ndarray:
     with path.open("rb") as file:
-        shape, fortran, dtype, offset = _npy_header(file, str(path))
-    _check_size(path, offset, shape, dtype, path.stat().st_size)
-    if 0 in shape:
+        header = Header.read(file, str(path), path.stat().st_size)
+    return _mapped(path, header.shape, header.dtype, header.offset, order=header.order)
+
+
+def _mapped(
+    path: Path, shape: tuple[int, ...], dtype: np.dtype, offset: int, order: Any = "C"
+) -> np.ndarray:
+    if 0 in shape:  # cannot be mapped
         return np.zeros(shape, dtype)
-    return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")
-
-
-def _npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Returns shape, True for Fortran order, dtype, and the offset of the data."""
-    version = npy_format.read_magic(file)
-    readers = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
-    if version not in readers:
-        raise InputError(f"{name}: .npy version {version} is not supported")
-    shape, fortran, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise InputError(f"{name}: holds Python objects, which are never unpickled")
-    if dtype == np.dtype("V2"):  # how NumPy writes bfloat16
-        dtype = np.dtype(ml_dtypes.bfloat16)
-    if dtype.kind == "V" and dtype != ml_dtypes.bfloat16:
-        raise InputError(f"{name}: structured dtype {dtype} is not supported")
-    return shape, fortran, dtype, file.tell()
-
-
-def _check_size(
-    path: Path | str, offset: int, shape: Sequence[int], dtype: np.dtype, size: int
-) -> None:
-    expected = offset + math.prod(shape) * dtype.itemsize
-    if size != expected:
-        what = "is truncated" if size < expected else "has trailing bytes"
-        raise InputError(f"{path}: {what}, {size} bytes instead of {expected}")
-
-
-def _npz_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Returns the members by name; refuses paths in names and zip bombs."""
-    members = {}
-    for info in archive.infolist():
-        name = info.filename
-        if "/" in name or "\\" in name or ".." in name:
-            raise InputError(f"{path}: member {name!r} has a path in its name")
-        if info.file_size > min(MAX_UNPACKED, MAX_RATIO * max(info.compress_size, 1)):
-            raise InputError(f"{path}: {name} unpacks to {info.file_size} bytes, refused")
-        members[name.removesuffix(".npy")] = info
-    return members
+    return np.memmap(path, dtype, "r", offset, shape, order)
 
 
 def _npz_names(path: Path) -> dict[str, int]:
     names = {}
-    with zipfile.ZipFile(path) as archive:
-        for name, info in _npz_members(path, archive).items():
-            with archive.open(info) as file:
-                names[name] = len(_npy_header(file, f"{path}: {name}")[0])
+    with open_archive(path) as archive:
+        for name in archive.members:
+            try:
+                names[name] = len(archive.header(name).shape)
+            except InputError:  # said if it is chosen
+                names[name] = UNREADABLE
     return names
 
 
 def _read_npz(path: Path, chosen: str) -> np.ndarray:
-    with zipfile.ZipFile(path) as archive:
-        info = _npz_members(path, archive)[chosen]
-        with archive.open(info) as file:
-            name = f"{path}: {chosen}"
-            shape, fortran, dtype, offset = _npy_header(file, name)
-            _check_size(name, offset, shape, dtype, info.file_size)
-            flat = np.frombuffer(file.read(), dtype=dtype)
-    return flat.reshape(shape, order="F" if fortran else "C")
+    with open_archive(path) as archive:
+        return archive.read(chosen)
 
 
-Tensors = dict[str, tuple[tuple[int, ...], np.dtype, int]]  # shape, dtype, offset in the file
+@dataclass(frozen=True)
+class _Tensor:
+    """Entry in the header of a .safetensors file: start and stop are bytes after the header."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    @staticmethod
+    def of(path: Path, name: str, entry: Any) -> _Tensor:
+        """Checks an entry."""
+        try:
+            (start, stop), shape, kind = entry["data_offsets"], entry["shape"], entry["dtype"]
+            numbers = [start, stop, *shape]
+            name.encode()
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: tensor {name!r} is not described properly") from error
+        if not isinstance(shape, list) or not isinstance(kind, str):
+            raise InputError(f"{path}: tensor {name!r} is not described properly")
+        check_shape(f"{path}: tensor {name!r}", numbers)
+        dtype = _SAFETENSORS_DTYPES.get(kind)
+        if start > stop or (dtype and stop - start != math.prod(shape) * dtype.itemsize):
+            raise InputError(f"{path}: tensor {name!r} does not fit its data offsets")
+        return _Tensor(name, kind, tuple(shape), start, stop)
 
 
-def _safetensors_header(path: Path) -> Tensors:
-    """Reads the header and checks it against the size of the file."""
+def _safetensors_header(path: Path) -> tuple[dict[str, _Tensor], int]:
+    """Reads the header and checks it against the size of the file.
+
+    Returns:
+        The tensors by name, and the offset of their data.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(MAX_HEADER, size - 8):
             raise InputError(f"{path}: header of {length} bytes in a file of {size}")
-        header = json.loads(file.read(length))
-    tensors: Tensors = {}
-    end = 0
-    for name, entry in header.items():
-        if name != "__metadata__":
-            shape, dtype, (start, stop) = _tensor(path, name, entry)
-            tensors[name] = shape, dtype, 8 + length + start
-            end = max(end, stop)
-    if size != 8 + length + end:
-        what = "is truncated" if size < 8 + length + end else "has trailing bytes"
-        raise InputError(f"{path}: {what}, {size} bytes instead of {8 + length + end}")
-    return tensors
+        header = json.loads(file.read(length), object_pairs_hook=_distinct)
+    if not isinstance(header, dict):
+        raise InputError(f"{path}: the header is no table of tensors")
+    header.pop("__metadata__", None)
+    tensors = {name: _Tensor.of(path, name, entry) for name, entry in header.items()}
+    end = max((tensor.stop for tensor in tensors.values()), default=0)
+    check_size(str(path), size, 8 + length + end)
+    return tensors, 8 + length
 
 
-def _tensor(path: Path, name: str, entry: Any) -> tuple[tuple[int, ...], np.dtype, tuple[int, int]]:
-    """Returns shape, dtype and data offsets of an entry of the header."""
-    try:
-        (start, end), shape = entry["data_offsets"], tuple(entry["shape"])
-        dtype = _SAFETENSORS_DTYPES[entry["dtype"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: tensor {name!r} is not described properly") from error
-    if not (0 <= start <= end and end - start == math.prod(shape) * dtype.itemsize):
-        raise InputError(f"{path}: tensor {name!r} does not fit its data offsets")
-    return shape, dtype, (start, end)
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a name occurs twice in the header")
+    return table
 
 
 def _safetensors_names(path: Path) -> dict[str, int]:
-    return {name: len(shape) for name, (shape, _, _) in _safetensors_header(path).items()}
-
-
-def _read_safetensors(path: Path, name: str) -> np.ndarray:
-    shape, dtype, offset = _safetensors_header(path)[name]
-    if 0 in shape:
-        return np.zeros(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    )
-
-
-def _parquet_names(path: Path) -> dict[str, int]:
     return {
-        field.name: 2 if _is_list(field.type) else 0 if pa.types.is_nested(field.type) else 1
-        for field in pq.read_schema(path)
-        if not field.name.startswith("__index_level_")  # added by pandas
+        name: len(tensor.shape) if tensor.kind in _SAFETENSORS_DTYPES else UNREADABLE
+        for name, tensor in _safetensors_header(path)[0].items()
     }
 
 
+def _read_safetensors(path: Path, name: str) -> np.ndarray:
+    tensors, offset = _safetensors_header(path)
+    tensor = tensors[name]
+    if tensor.kind not in _SAFETENSORS_DTYPES:
+        raise InputError(f"{path}: tensor {name!r} has dtype {tensor.kind!r}, not supported")
+    dtype = _SAFETENSORS_DTYPES[tensor.kind]
+    return _mapped(path, tensor.shape, dtype, offset + tensor.start)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    lists = "fixed_size_list", "list", "large_list", "list_view", "large_list_view"
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in lists)
+
+
+def _axes(kind: pa.DataType) -> int:
+    """Returns the number of axes of a column of this type."""
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return 1 + len(kind.shape)
+    return 2 if _is_list(kind) else 0 if pa.types.is_nested(kind) else 1
+
+
+def _parquet_names(path: Path) -> dict[str, int]:
+    columns = [(field.name, _axes(field.type)) for field in pq.read_schema(path)]
+    if len(dict(columns)) < len(columns):
+        raise InputError(f"{path}: two columns have one name")
+    # Columns of that name are added by pandas.
+    return {name: axes for name, axes in columns if not name.startswith("__index_level_")}
+
+
 def _read_parquet(path: Path, name: str) -> np.ndarray:
-    column = pq.read_table(path, columns=[name])[name].combine_chunks()
-    flat = column.flatten() if _is_list(column.type) else column
-    missing = column.null_count or flat.null_count
+    column = _read_column(path, name)
+    stored = column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+    flat = stored.flatten() if _is_list(stored.type) else stored
+    missing = stored.null_count or flat.null_count
     if missing:
         raise InputError(f"{path}: column {name!r} has {missing} missing values")
-    values = flat.to_numpy(zero_copy_only=False)
-    if not _is_list(column.type):
-        return values.astype(str) if values.dtype == object else values
-    if pa.types.is_fixed_size_list(column.type):
-        return values.reshape(len(column), column.type.list_size)
-    lengths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if isinstance(column.type, pa.FixedShapeTensorType) and len(column):
+        return column.to_numpy_ndarray()
+    values = _values(path, name, flat)
+    if flat is stored:
+        return values
+    lengths = pc.unique(pc.list_value_length(stored)).to_pylist()
     if len(lengths) > 1:
         raise InputError(f"{path}: column {name!r} has lists of {len(lengths)} different lengths")
-    return values.reshape(len(column), -1)
+    return values.reshape(len(stored), *(lengths or [getattr(stored.type, "list_size", 0)]))
+
+
+def _read_column(path: Path, name: str) -> pa.Array:
+    """Reads a column batch by batch, until it is too large."""
+    packed = path.stat().st_size
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+        for chunk in chunks:
+            if chunk.path_in_schema.split(".")[0] == name.split(".")[0]:
+                check_unpacked(path, max(chunk.total_uncompressed_size, chunk.num_values), packed)
+        parts, unpacked = [], 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[name]):
+            parts.append(batch[name])
+            unpacked += batch[name].nbytes
+            check_unpacked(path, unpacked, packed)
+        return pa.concat_arrays(parts or [pa.array([], file.schema_arrow.field(name).type)])
+
+
+def _values(path: Path, name: str, flat: pa.Array) -> np.ndarray:
+    """Returns the values of an array without lists: [N], text and bytes of fixed width."""
+    if pa.types.is_dictionary(flat.type):
+        flat = flat.cast(flat.type.value_type)
+    kinds = {"U": ("string", "large_string", "string_view"), "S": ("binary", "large_binary")}
+    kinds["S"] += "binary_view", "fixed_size_binary"
+    for dtype, types in kinds.items():
+        if any(getattr(pa.types, f"is_{kind}")(flat.type) for kind in types):
+            return _fixed_width(path, name, flat, dtype)
+    values = flat.to_numpy(zero_copy_only=False)
+    return values.astype(str) if values.dtype == object else values
+
+
+def _fixed_width(path: Path, name: str, flat: pa.Array, dtype: str) -> np.ndarray:
+    values = flat.to_numpy(zero_copy_only=False)
+    sizes = np.fromiter(map(len, values), np.int64, len(values))
+    width = 4 if dtype == "U" else 1
+    check_unpacked(path, int(sizes.max(initial=0)) * width * len(values), path.stat().st_size)
+    array = values.astype(dtype) if len(values) else np.zeros(0, f"{dtype}1")
+    # NumPy drops zeros at the end, which would make different values equal.
+    if not pa.types.is_fixed_size_binary(flat.type) and (np.strings.str_len(array) != sizes).any():
+        raise InputError(f"{path}: column {name!r} has values that end in a zero character")
+    return array
 
 
 FORMATS = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from socialjepa_jax.alignment.study import files
 from socialjepa_jax.errors import InputError
 
 _LISTED_ROWS = 20  # bad rows named in a message
+_NUMBER, _PLAIN_NUMBER = re.compile(r"\s*[+-]?\d+\s*"), re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,44 @@ class Sources:
             )
 
 
+@dataclass(frozen=True)
+class RowCount:
+    """Rows of one file, and how many of them are left out.
+
+    Attributes:
+        space: name of the space.
+        rows: number of rows in the file.
+        unpaired: rows whose id another file lacks.
+        not_finite: paired rows that hold NaN or Inf in some space.
+    """
+
+    space: str
+    rows: int
+    unpaired: int
+    not_finite: int
+
+    @property
+    def left_out(self) -> int:
+        """Number of rows that are left out."""
+        return self.unpaired + self.not_finite
+
+    def __str__(self) -> str:
+        reasons = {"without a partner by id": self.unpaired, "with NaN or Inf": self.not_finite}
+        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+        return f"{self.space}: {self.left_out:,} of {self.rows:,} rows left out ({why})"
+
+
 @dataclass(frozen=True, eq=False)
 class Spaces:
     """Embeddings of the same states, row by row.
 
     Attributes:
-        names: unique names of the spaces.
+        names: unique names of the spaces, printable.
         latents: [N, D_k] per space, memory-mapped if possible.
         items: [N] names of the rows.
         groups, labels, strata: [N] or None.
         layers: per space, all matrices of its file by name; rows as in `latents`.
+        counts: per space, the rows of its file.
     """
 
     names: tuple[str, ...]
@@ -87,6 +118,11 @@ class Spaces:
     labels: np.ndarray | None
     strata: np.ndarray | None
     layers: tuple[dict[str, np.ndarray], ...]
+    counts: tuple[RowCount, ...] = ()
+
+    def left_out(self) -> list[str]:
+        """Says for every file with rows that are left out how many they are."""
+        return [str(count) for count in self.counts if count.left_out]
 
 
 def read_spaces(sources: Sources) -> Spaces:
@@ -99,13 +135,17 @@ def read_spaces(sources: Sources) -> Spaces:
     for path, z in zip(sources.spaces, latents):
         _check_varies(path, z)
     rows, items = _paired_rows(sources, latents)
-    keep = _finite(sources, latents, rows)
+    keep, names = _finite(sources, latents, rows), _names(sources.spaces)
+    dropped = len(keep) - int(keep.sum())
+    counts = tuple(
+        RowCount(name, len(z), len(z) - len(r), dropped) for name, z, r in zip(names, latents, rows)
+    )
     rows, items = [r[keep] for r in rows], items[keep]
     if not len(items):
         raise InputError("no rows are left")
     length, first = len(latents[0]), rows[0]
     groups, labels = (
-        None if column is None else column.read(length)[first]
+        None if column is None else as_text(column.read(length)[first])
         for column in (sources.groups, sources.labels)
     )
     if labels is not None and sources.labels is not None and len(np.unique(labels)) < 2:
@@ -116,13 +156,14 @@ def read_spaces(sources: Sources) -> Spaces:
         for path, z, r in zip(sources.spaces, latents, rows)
     )
     return Spaces(
-        _names(sources.spaces),
+        names,
         tuple(files.take_rows(z, r) for z, r in zip(latents, rows)),
-        items,
+        as_text(items),
         groups,
         labels,
         _cells(strata) if strata else None,
         layers,
+        counts,
     )
 
 
@@ -179,15 +220,34 @@ def _cells(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _names(paths: Sequence[str]) -> tuple[str, ...]:
-    """Returns the shortest unique names of files: stems, file names, or paths."""
+    """Returns the shortest unique names of files that can be printed: stems, names, or paths."""
+    paths = [printable(path) for path in paths]
     for names in ([Path(p).stem for p in paths], [Path(p).name for p in paths], list(paths)):
         if len(set(names)) == len(names):
             return tuple(names)
     return tuple(f"{Path(path).stem} ({i + 1})" for i, path in enumerate(paths))
 
 
+def printable(path: str | os.PathLike[str]) -> str:
+    """Returns a path with U+FFFD for bytes of its name that are no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def as_text(values: np.ndarray) -> np.ndarray:
+    """Returns bytes as text, or as hexadecimal numbers if they are no UTF-8; others as given."""
+    if values.dtype.kind != "S":
+        return values
+    try:
+        return np.strings.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        return np.array([value.hex() for value in values.tolist()])
+
+
 def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
     """Pairs rows by id: the rows of every file whose ids are in all files, in the first's order.
+
+    Ids are compared exactly. Integers of all types are equal by value; bytes equal the text that
+    they encode in UTF-8; an integer equals its decimal digits.
 
     Args:
         ids: one array of unique ids per file.
@@ -197,25 +257,62 @@ def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarra
         An int64 array of rows per file, all of equal length.
 
     Raises:
-        InputError: if an id occurs twice in a file, or no id occurs in all files.
+        InputError: if an id occurs twice in a file, no id occurs in all files, or ids of two kinds
+            cannot be compared.
     """
     for name, column in zip(names, ids):
-        values, first, counts = np.unique(column, return_index=True, return_counts=True)
-        if counts.max(initial=0) > 1:
-            worst = int(np.argmax(counts))
-            raise InputError(
-                f"{name}: {values[worst]} occurs {counts[worst]} times (first in row "
-                f"{first[worst]}), ids must be unique"
-            )
+        _check_unique(name, column)
+    ids = _comparable(ids, names)
     common = functools.reduce(functools.partial(np.intersect1d, assume_unique=True), ids)
     if not common.size:
         sizes = " and ".join(f"{name} ({len(column)})" for name, column in zip(names, ids))
         raise InputError(f"{sizes} have no id in common")
-    order = None
-    rows = []
-    for column in ids:
-        sorter = np.argsort(column, kind="stable")
-        found = sorter[np.searchsorted(column[sorter], common.astype(column.dtype))]
-        order = np.argsort(found) if order is None else order
-        rows.append(found[order])
-    return rows
+    sorters = [np.argsort(column, kind="stable") for column in ids]
+    rows = [sorter[np.searchsorted(column[sorter], common)] for column, sorter in zip(ids, sorters)]
+    assert all((column[found] == common).all() for column, found in zip(ids, rows))
+    order = np.argsort(rows[0])
+    return [found[order] for found in rows]
+
+
+def _check_unique(name: str, column: np.ndarray) -> None:
+    values, first, counts = np.unique(column, return_index=True, return_counts=True)
+    if counts.max(initial=0) > 1:
+        worst = int(np.argmax(counts))
+        raise InputError(
+            f"{name}: {values[worst]} occurs {counts[worst]} times (first in row {first[worst]}), "
+            f"ids must be unique; {len(column) - len(values)} of {len(column)} rows repeat one"
+        )
+
+
+def _comparable(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+    """Returns all ids in one type that holds each of them exactly: integers, bytes, or text."""
+    kinds = {column.dtype.kind for column in ids}
+    common = np.result_type(*ids)
+    if kinds == {"S"} or kinds == {"U"} or common.kind in "iu":
+        return [column.astype(common) for column in ids]
+    if kinds & {"i", "u"}:
+        for name, column in zip(names, ids):
+            _check_plain_numbers(name, column)
+    return [_decoded(name, column) for name, column in zip(names, ids)]
+
+
+def _decoded(name: str, column: np.ndarray) -> np.ndarray:
+    try:
+        return (
+            np.strings.decode(column, "utf-8") if column.dtype.kind == "S" else column.astype(str)
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: ids are bytes that are no UTF-8 text, other files hold text or integers"
+        ) from error
+
+
+def _check_plain_numbers(name: str, column: np.ndarray) -> None:
+    """Raises `InputError` for text such as 007, which may mean the integer 7 of another file."""
+    if column.dtype.kind in "iu":
+        return
+    for text in as_text(column).tolist():
+        if _NUMBER.fullmatch(text) and not _PLAIN_NUMBER.fullmatch(text):
+            raise InputError(
+                f"{name}: id {text!r} is text, other files hold integers; write ids alike"
+            )

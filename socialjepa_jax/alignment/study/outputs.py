@@ -20,6 +20,8 @@ from socialjepa_jax.alignment.study.spaces import Comparison
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.records import RowName, write_json
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 Probes = Mapping[str, Mapping[str, float]]  # probe -> kind of classifier -> accuracy
 
 
@@ -31,7 +33,7 @@ def write_pair(folder: Path, study: Study, spaces: Spaces, probes: Probes) -> No
     export.to_safetensors(linear_map, folder / "map.safetensors")
     export.to_onnx(linear_map, folder / "map.onnx")
     (folder / "apply_map.py").write_text(export.NUMPY_SNIPPET, encoding="utf-8")
-    write_json(folder / "alignment.json", _pair_json(study, spaces.names, probes))
+    write_json(folder / "alignment.json", _pair_json(study, spaces, probes))
     _write_pair_items(folder / "items.csv", study, spaces)
 
 
@@ -51,12 +53,13 @@ def write_spaces(
         pair.linear_map.save(folder / f"map_{i + 1}_{j + 1}.npz")
     for i, linear_map in enumerate(comparison.hub.maps):
         linear_map.save(folder / f"hub_{i + 1}.npz")
-    document = _spaces_json(comparison, spaces.names, settings, probes)
+    document = _spaces_json(comparison, spaces, settings, probes)
     write_json(folder / "alignment.json", document)
     _write_spaces_items(folder / "items.csv", comparison, spaces)
 
 
-def _pair_json(study: Study, names: Sequence[str], probes: Probes) -> dict[str, Any]:
+def _pair_json(study: Study, spaces: Spaces, probes: Probes) -> dict[str, Any]:
+    names = spaces.names
     common = {"x": names[0], "y": names[1], "split": "state", "seed": study.settings.seed}
     common["method"] = study.linear_map.method
     rows = [
@@ -77,6 +80,7 @@ def _pair_json(study: Study, names: Sequence[str], probes: Probes) -> dict[str, 
     return {
         "schema": 1,
         "rows": rows,
+        "input_rows": [asdict(count) for count in spaces.counts],
         "settings": {**asdict(study.settings), "ridge": study.linear_map.ridge},
         "null": _null_json(study.null),
         "null_rows": study.num_resampled,
@@ -115,8 +119,9 @@ def _null_json(null: Null, prefix: str = "") -> dict[str, dict[str, float]]:
 
 
 def _spaces_json(
-    comparison: Comparison, names: Sequence[str], settings: Settings, probes: Float64 | None
+    comparison: Comparison, spaces: Spaces, settings: Settings, probes: Float64 | None
 ) -> dict[str, Any]:
+    names = spaces.names
     rows = [
         {
             "x": names[i],
@@ -136,6 +141,7 @@ def _spaces_json(
     return {
         "schema": 1,
         "rows": rows,
+        "input_rows": [asdict(count) for count in spaces.counts],
         "names": names,
         "cka_debiased": comparison.cka,
         "hub_objective": comparison.hub.objective,
@@ -151,7 +157,7 @@ def _write_pair_items(path: Path, study: Study, spaces: Spaces) -> None:
         row = study.split.test[i]
         error, novelty = f"{study.row_errors[i]:.6g}", f"{study.novelty_scores[i]:.4f}"
         found = (f"{values[i]:g}" for values in ranks.values())
-        lines.append([spaces.items[row], row, error, novelty, *found])
+        lines.append([_cell(spaces.items[row]), row, error, novelty, *found])
     _write_csv(path, ["item", "row", "squared_error", "novelty", *ranks], lines)
 
 
@@ -166,10 +172,18 @@ def _write_spaces_items(path: Path, comparison: Comparison, spaces: Spaces) -> N
         for (i, j), pair in comparison.pairs.items()
     }
     lines = (
-        [spaces.items[row], row, *(f"{error[k]:.6g}" for error in errors.values())]
+        [_cell(spaces.items[row]), row, *(f"{error[k]:.6g}" for error in errors.values())]
         for k, row in enumerate(rows)
     )
     _write_csv(path, ["item", "row", *errors], lines)
+
+
+def _cell(item: Any) -> Any:
+    """Returns the name of an item for a table; spreadsheets take text after a quote for text.
+
+    Text that begins with one of these characters is a formula to them, and can run commands.
+    """
+    return f"'{item}" if str(item).startswith(_FORMULA) and isinstance(item, str) else item
 
 
 def _write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:

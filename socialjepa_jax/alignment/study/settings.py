@@ -16,13 +16,16 @@ from socialjepa_jax.alignment.fitting import METHODS, fit
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.permutation import Null, permutation_null
-from socialjepa_jax.errors import InputError, check_non_negative, check_one_of, check_positive
+from socialjepa_jax.errors import InputError, check_in_range, check_one_of
 
 MIN_PAIRS = 20
 MIN_TEST = 4
+MIN_GROUPS = 2  # on either side of a split: folds choose the ridge, intervals resample
 TRAIN_ROWS = 20_000
 TEST_ROWS = 20_000
 RESAMPLED_ROWS = 1_000
+MAX_REPEATS = 100_000
+MAX_SEED = 2**63 - 1  # of JAX's keys
 
 Pair = tuple[np.ndarray, np.ndarray]  # x and y, row by row
 Labels = Sequence[Pair | None]  # groups and strata, each of two sets of rows
@@ -53,8 +56,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_one_of(METHODS, method=self.method)
-        check_positive(permutations=self.permutations, resamples=self.resamples)
-        check_non_negative(seed=self.seed)
+        check_in_range(1, MAX_REPEATS, permutations=self.permutations, resamples=self.resamples)
+        check_in_range(0, MAX_SEED, seed=self.seed)
 
     def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
         """Fits the map that the settings describe."""
@@ -131,6 +134,8 @@ class Split:
 def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """Marks whole groups, in random order, until `fraction` of all rows is held out: bool [N].
 
+    At least two groups are on either side.
+
     Raises:
         InputError: if the fraction or the number of groups leaves a part empty.
     """
@@ -139,9 +144,12 @@ def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     _, group_N, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
     filled = int(np.searchsorted(np.cumsum(sizes[order]), fraction * len(groups))) + 1
-    taken = min(filled, len(sizes) - 1)
-    if not taken:
-        raise InputError(f"{len(sizes)} group(s) cannot be split into train and test")
+    taken = min(max(filled, MIN_GROUPS), len(sizes) - MIN_GROUPS)
+    if taken < MIN_GROUPS:
+        raise InputError(
+            f"{len(sizes)} group(s) cannot be split into train and test: at least "
+            f"{2 * MIN_GROUPS} are needed, {MIN_GROUPS} on either side"
+        )
     return np.isin(group_N, order[:taken])
 
 

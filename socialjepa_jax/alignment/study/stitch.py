@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from socialjepa_jax.alignment import solve
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.errors import check_positive
+from socialjepa_jax.errors import as_array, check_positive
 
 _BETA_1, _BETA_2, _EPSILON, _WEIGHT_DECAY = 0.9, 0.999, 1e-8, 1e-2  # of AdamW
 
@@ -75,7 +75,7 @@ def fit_stitch(
     x_ND, y_NE = as_pairs(x, y, "x", "y")
     zx = linear_map.standardize_x(x_ND)
     residual = linear_map.standardize_y(y_NE) - zx @ linear_map.w.T
-    groups_N = np.arange(len(zx)) if groups is None else np.asarray(groups)
+    groups_N = np.arange(len(zx)) if groups is None else as_array(groups, "groups")
     held = solve.group_folds(groups_N, 10, seed) == 0
     train, validation = (
         [jnp.asarray(a[rows], jnp.float32) for a in (zx, residual)] for rows in (~held, held)

@@ -27,6 +27,7 @@ from socialjepa_jax.alignment.study.settings import (
     check_test,
     hold_out,
 )
+from socialjepa_jax.errors import as_array
 
 _DRAWN_BINS = 64  # side of the histogram of distances that is drawn; divides compare.BINS
 
@@ -113,6 +114,7 @@ def run_study(
     Raises:
         InputError: if there are too few pairs, or the test part is constant.
     """
+    groups, strata = _labels(groups, "groups"), _labels(strata, "strata")
     group_N = np.arange(len(x)) if groups is None else groups
     split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings)
     bootstrap = GroupBootstrap.of(group_N, split, settings)
@@ -148,6 +150,10 @@ def run_study(
         similarity=map_free(),
         ranks={name: effective_rank(z) for name, z in zip("xy", sample)},
     )
+
+
+def _labels(values: np.ndarray | None, name: str) -> np.ndarray | None:
+    return None if values is None else as_array(values, name)
 
 
 def _fit_split(

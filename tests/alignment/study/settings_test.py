@@ -12,12 +12,16 @@ def test_whole_groups_are_held_out():
     assert 0.2 <= test.mean() < 0.25
     assert (settings.hold_out(groups, 0.2, seed=1) == test).all()
     assert (settings.hold_out(groups, 0.2, seed=2) != test).any()
-    assert 0 < settings.hold_out(np.arange(3), 0.999, seed=0).sum() < 3
+    for fraction in (0.001, 0.999):
+        assert settings.hold_out(np.arange(4), fraction, seed=0).sum() == 2
     for bad in (0.0, 1.0):
         with pytest.raises(InputError, match="test_fraction"):
             settings.hold_out(groups, bad, seed=0)
-    with pytest.raises(InputError, match="cannot be split"):
-        settings.hold_out(np.zeros(5), 0.2, seed=0)
+    for too_few in (np.zeros(5), np.arange(9) % 3):
+        with pytest.raises(
+            InputError, match=r"cannot be split into train and test: at least 4 are"
+        ):
+            settings.hold_out(too_few, 0.2, seed=0)
 
 
 def test_sampled_rows_are_distinct_and_in_order():
