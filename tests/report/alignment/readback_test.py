@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from socialjepa_jax.alignment.study import outputs
 from socialjepa_jax.alignment.study.inputs import Spaces
@@ -249,6 +250,29 @@ def three(tmp_path_factory):
         write_spaces_page(folder / "report.html", comparison, spaces, probes)
     page = reading.Page((folder / "report.html").read_text())
     return page, figures, json.loads((folder / "alignment.json").read_text()), comparison, spaces
+
+
+def test_probes_are_fitted_on_training_rows_and_scored_on_the_others(pair, three):
+    """By softmax regression of another library; within one row, which rounding may turn."""
+
+    def fitted(z, rows, labels):
+        standard = oracle.Standard.of(z[rows])
+        model = LogisticRegression(C=1.0, tol=1e-8, max_iter=2000)
+        model.fit(standard(z[rows]), labels[rows])
+        return lambda raw: model.predict(standard(raw))
+
+    found = scoring.probe_scores(pair.study, pair.spaces)
+    split, labels = pair.study.split, pair.spaces.labels
+    x, y = pair.spaces.latents
+    for name, z, source in (("own", x, x), ("raw", y, x), ("oracle", y, y)):
+        expected = np.mean(fitted(source, split.train, labels)(z[split.test]) == labels[split.test])
+        near = pytest.approx(expected, abs=1.01 / len(split.test))
+        assert found[name]["logistic"] == near, name
+    document, comparison, spaces = three[2:]
+    split, diagonal = comparison.split, np.diagonal(document["probes"])
+    for z, value in zip(spaces.latents, diagonal, strict=True):
+        right = fitted(z, split.train, labels)(z[split.test]) == labels[split.test]
+        assert value == pytest.approx(np.mean(right), abs=1.01 / len(split.test))
 
 
 def test_every_pair_of_spaces(three):
