@@ -8,6 +8,7 @@ from PIL import Image
 from scipy import stats
 
 from socialjepa_jax.data.augment import Augment, augment, geometry
+from socialjepa_jax.data.augment.colour import Colour
 from socialjepa_jax.errors import InputError
 
 augment_batch = jax.jit(augment, static_argnums=2)
@@ -72,6 +73,37 @@ def test_a_sample_depends_on_its_own_key_and_image_only():
     assert np.abs(np.asarray(same[3]) - np.asarray(same[4])).max() > 0.1
     assert together.dtype == jnp.float32
     assert together.shape == images.shape
+
+
+def test_flip_and_colours_are_drawn_apart():
+    """Flip, grey and solarize each happen to half of the images, in all eight combinations."""
+    image = np.array([[[0.9, 0.6, 0.7], [0.1, 0.3, 0.2]]], np.float32)  # brighter on the left
+    config = Augment(flip=True, colours=Colour(grey=0.5, solarize=0.5))
+    keys = jax.random.split(jax.random.key(0), 4000)
+    found = np.asarray(augment_batch(image[None].repeat(4000, axis=0), keys, config))[:, 0]
+    left, right = found.sum(axis=-1).T  # of the two pixels; both changes of colour keep the order
+    draws = left < right, np.ptp(found, axis=-1).max(axis=-1) < 1e-6, found.max(axis=(1, 2)) < 0.5
+    counts = np.bincount(np.array([4, 2, 1]) @ np.array(draws), minlength=8)
+    assert np.abs(counts - 500).max() < 4 * np.sqrt(500 * 7 / 8)
+
+
+def test_each_part_of_an_augmentation_draws_from_its_own_key():
+    """The draws of a run depend on this; a key used twice would make them dependent."""
+    config = Augment(crop_scale=(0.3, 0.6), flip=True, colours=Colour(jitter=(0.4, 0.0, 0.0, 0.0)))
+    images, keys = _images(8), jax.random.split(jax.random.key(1), 8)
+
+    @jax.jit
+    @jax.vmap
+    def expected(image, key):
+        crop_key, flip_key, colour_key = jax.random.split(key, 3)
+        box = geometry.random_box(crop_key, (24, 32), (0.3, 0.6), (3 / 4, 4 / 3))
+        mirrored = jax.random.uniform(flip_key) < 0.5
+        factor = jax.random.uniform(jax.random.split(colour_key, 8)[0], minval=0.6, maxval=1.4)
+        crop = geometry.resized_crop(image, box, (24, 32))
+        return jnp.where(mirrored, jnp.fliplr(crop), crop) * factor
+
+    found = np.asarray(augment_batch(images, keys, config))
+    np.testing.assert_allclose(found, np.clip(expected(images, keys), 0, 1), atol=1e-5)
 
 
 def _torchvision_boxes(count: int, size: tuple[int, int], scale, ratio) -> np.ndarray:
