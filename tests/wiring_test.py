@@ -16,9 +16,6 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax import agents, build, loop, sharding
-from socialjepa_jax.data.augment import Augment
-from socialjepa_jax.data.augment.colour import Colour
-from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.data.protocols import ConstantFeed
 from socialjepa_jax.optim import AdamW
 from socialjepa_jax.running import hooks
@@ -264,14 +261,3 @@ def test_the_same_initial_values_are_those_of_the_first_agent():
     for leaf, first in zip(jax.tree.leaves(same.params), jax.tree.leaves(own.params), strict=True):
         np.testing.assert_array_equal(leaf, np.stack([first[0]] * len(SEEDS)))
         assert np.abs(first[0] - first[1]).max() > 0.1
-
-
-def test_the_second_half_of_the_global_views_is_made_by_view_b():
-    inverted = Augment(colours=Colour(solarize=1.0))
-    views = MultiCrop(4, 1, 8, view_a=Augment(), view_b=inverted, local=Augment())
-    image = jax.random.uniform(jax.random.key(0), (2, 8, 8, 1), minval=0.6)
-    batch = {"image": image, "index": jnp.arange(2), "mean": jnp.zeros(1), "std": jnp.ones(1)}
-    large, small = jax.jit(views.__call__)(batch, jax.random.key(1))
-    for number, expected in enumerate((image, image, 1 - image, 1 - image)):
-        np.testing.assert_allclose(large[:, number], expected, atol=1e-6)
-    np.testing.assert_allclose(small[:, 0], image, atol=1e-6)

@@ -321,7 +321,21 @@ SURVIVORS = (
         "socialjepa_jax/data/augment/views.py",
         "self.global_views - half, self.view_b, None",
         "self.global_views - half, self.view_a, None",
-        _WIRING,
+        ("tests/data/augment/views_test.py",),
+    ),
+    Mutant(
+        "flip and colours share a key",
+        "socialjepa_jax/data/augment/geometry.py",
+        "colour.augment_colour(image_HWC, colour_key, config.colours)",
+        "colour.augment_colour(image_HWC, flip_key, config.colours)",
+        ("tests/data/augment/geometry_test.py",),
+    ),
+    Mutant(
+        "one Sobol shift for all coordinates",
+        "socialjepa_jax/sigreg/directions.py",
+        "jax.random.bits(key, (1, dim), jnp.uint32)",
+        "jax.random.bits(key, (1, 1), jnp.uint32)",
+        ("tests/sigreg/directions_test.py",),
     ),
     Mutant(
         "SIGReg acts on stopped targets of blocks",
@@ -477,6 +491,13 @@ SURVIVORS = (
         _QUALITY,
         '"regression": ("back by regression"',
         '"regression": ("back by the inverse"',
+        _TOOL,
+    ),
+    Mutant(
+        "the null is not refitted",
+        "socialjepa_jax/alignment/study/settings.py",
+        "lambda x, y, *held_out: score(fit(x, y, **options), *held_out),",
+        "lambda x, y, *held_out: score(linear_map, *held_out),",
         _TOOL,
     ),
     Mutant(

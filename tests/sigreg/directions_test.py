@@ -43,6 +43,14 @@ def test_sobol_points_are_stratified_under_every_shift():
         np.testing.assert_array_equal(cells, np.repeat(np.arange(256)[:, None], 300, axis=1))
 
 
+def test_every_coordinate_of_sobol_points_has_a_shift_of_its_own():
+    """The first point of the unshifted sequence is 0, so it shows the shifts alone."""
+    keys = jax.random.split(KEY, 400)
+    first = np.asarray(jax.vmap(lambda key: sobol_points(key, 5, 1)[0])(keys))
+    correlations = np.corrcoef(first.T) - np.eye(5)
+    assert np.abs(correlations).max() < 4 / np.sqrt(400)
+
+
 def test_zero_columns_become_an_axis_instead_of_nan():
     columns = _unit_columns(jnp.asarray([[0.0, 3.0, 1e-30], [0.0, 4.0, 0.0]]))
     np.testing.assert_allclose(columns, [[1.0, 0.6, 1.0], [0.0, 0.8, 0.0]], rtol=1e-6)

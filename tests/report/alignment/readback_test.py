@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from socialjepa_jax.alignment import permutation
 from socialjepa_jax.alignment.study import outputs
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.settings import Settings
@@ -39,6 +40,9 @@ PROBES = {
 SIMILARITIES = {"r2_whitened": "whitened R²", "svcca": "SVCCA", "pwcca": "PWCCA",
                 "shape_correlation": "shape", "mutual_knn@10": "mutual 10-NN",
                 "cknna@10": "CKNNA@10"}  # fmt: skip
+HOW = SimpleNamespace(
+    method="ridge", ridge=5.0, kappa_max=1e6, neighbors=(1, 5, 10, 20, 50), probe_ridge=1.0
+)
 SETTINGS = Settings(ridge=5.0, test_fraction=0.3, permutations=9, resamples=20, seed=3)
 
 
@@ -94,13 +98,10 @@ def expected(value, bounds=None, digits=3):
 
 def test_the_numbers_of_the_file_are_those_of_numpy(pair):
     """The map is fitted on the training rows and measured on the others."""
-    how = SimpleNamespace(
-        method="ridge", ridge=5.0, kappa_max=1e6, neighbors=(1, 5, 10, 20, 50), probe_ridge=1.0
-    )
     split, (x, y) = pair.study.split, pair.spaces.latents
     assert not set(pair.spaces.groups[split.train]) & set(pair.spaces.groups[split.test])
     rows = split.train, split.test
-    found = oracle.measure(how, x, y, pair.spaces.labels, 3, *rows, oracle.BACKS)
+    found = oracle.measure(HOW, x, y, pair.spaces.labels, 3, *rows, oracle.BACKS)
     for back, metrics in found.items():
         row = row_of(pair.document, "given", back)["metrics"]
         for key in metrics.keys() & row.keys():
@@ -139,6 +140,19 @@ def test_shuffled_pairs(pair):
         for column, key in list(COLUMNS.items())[1:]:
             assert printed(table.cells[label][column]) == cell(f"{back}/{key}")
     assert table.cells["forward"]["DSC"] == refitted["DSC"]
+
+
+def test_every_fit_on_shuffled_pairs_is_a_fit(pair):
+    """The order of the pairs is the package's own; what is fitted and measured is NumPy's."""
+    split, groups, (x, y) = pair.study.split, pair.spaces.groups, pair.spaces.latents
+    parts, rng = (split.train_sample, split.resampled), np.random.default_rng(SETTINGS.seed)
+    fit, held = (np.arange(len(rows)) + i * len(parts[0]) for i, rows in enumerate(parts))
+    for value in pair.study.null.samples["r2"]:
+        order = [rows[permutation.permute(len(rows), rng, groups[rows])] for rows in parts]
+        spaces = x[np.concatenate(parts)], y[np.concatenate(order)]
+        labels = pair.spaces.labels[np.concatenate(parts)]
+        found = oracle.measure(HOW, *spaces, labels, 3, fit, held, ("none",))["none"]
+        assert value == pytest.approx(found["r2"], rel=1e-6)
 
 
 def test_similarities_and_their_p_values(pair):
@@ -314,10 +328,9 @@ def test_heat_maps_of_spaces(three):
 
 def test_metrics_of_spaces_are_those_of_numpy(three):
     *_, document, comparison, spaces = three
-    how = SimpleNamespace(method="ridge", ridge=5.0, kappa_max=1e6, neighbors=(5,), probe_ridge=1.0)
     names, rows = document["names"], (comparison.split.train, comparison.split.test)
     for row in document["rows"]:
         x, y = (spaces.latents[names.index(row[side])] for side in ("x", "y"))
-        found = oracle.measure(how, x, y, spaces.labels, 3, *rows, ("forward",))["forward"]
+        found = oracle.measure(HOW, x, y, spaces.labels, 3, *rows, ("forward",))["forward"]
         for key in found.keys() & row["metrics"].keys():
             np.testing.assert_allclose(row["metrics"][key], found[key], rtol=1e-6, err_msg=key)
