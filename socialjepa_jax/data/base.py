@@ -11,7 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from socialjepa_jax.data.files import Files
-from socialjepa_jax.errors import InputError, check_in_range, check_non_negative, check_one_of
+from socialjepa_jax.errors import (
+    InputError,
+    as_array,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+)
 
 Images = np.ndarray | Files  # uint8, in memory or read from files on access
 
@@ -103,6 +109,9 @@ class ObservationTable:
                 raise InputError(f"{name}={levels[bad][0]} is not in [0, {end})")
 
     def _check_arrays(self) -> None:
+        for name, values in (("images", self.images), ("factors", self.factors)):
+            if isinstance(values, np.ndarray):
+                as_array(values, name)
         if self.images.ndim != 4 or self.images.dtype != np.uint8:
             raise InputError(
                 f"images {self.images.dtype}{list(self.images.shape)} must be uint8 [M, H, W, C]"

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.augment.colour import normalize
-from socialjepa_jax.errors import InputError, check_in_range
+from socialjepa_jax.errors import InputError, as_array, check_in_range
 from socialjepa_jax.records import write_json
 
 PyTree = Any
@@ -60,7 +60,7 @@ class Encoders:
             InputError: there is no such agent, or the images have another shape or dtype.
         """
         self._check(agent)
-        images, channels = np.asarray(images), self.mean.shape[1]
+        images, channels = as_array(images, "images"), self.mean.shape[1]
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] != channels:
             raise InputError(
                 f"images {images.dtype}{list(images.shape)} must be uint8 [N, H, W, {channels}]"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax.errors import InputError, check_inside, check_one_of
+from socialjepa_jax.errors import InputError, as_array, check_inside, check_one_of
 
 MULTIOUTPUT = ("pooled", "uniform", "raw")
 
@@ -23,7 +23,7 @@ def fit_affine(x_ND: np.ndarray, y_NE: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns:
         A f64[E, D] and b f64[E].
     """
-    x_ND, y_NE = np.asarray(x_ND, np.float64), np.asarray(y_NE, np.float64)
+    x_ND, y_NE = as_array(x_ND, "x", np.float64), as_array(y_NE, "y", np.float64)
     x_mean, y_mean = x_ND.mean(0), y_NE.mean(0)
     a_ED = linalg.lstsq(x_ND - x_mean, y_NE - y_mean, lapack_driver="gelsy")[0].T
     return a_ED, y_mean - a_ED @ x_mean
@@ -48,7 +48,7 @@ def r2(
     """
     check_one_of(MULTIOUTPUT, multioutput=multioutput)
     a_ED, b_E = fit_affine(x_ND, y_NE)
-    x, y = (np.asarray(v, np.float64) for v in (held_out or (x_ND, y_NE)))
+    x, y = (as_array(v, "held_out", np.float64) for v in (held_out or (x_ND, y_NE)))
     residual_E = np.square(y - (x @ a_ED.T + b_E)).sum(0)
     total_E = np.square(y - y.mean(0)).sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -97,7 +97,7 @@ class Bound:
 def approximate_bound(h_NE: np.ndarray, h_prime_NE: np.ndarray, rho: float) -> Bound:
     """Estimates the theorem's quantities from pairs of one transition."""
     check_inside(0.0, 1.0, rho=rho)
-    h, h_prime = np.asarray(h_NE, np.float64), np.asarray(h_prime_NE, np.float64)
+    h, h_prime = as_array(h_NE, "h", np.float64), as_array(h_prime_NE, "h_prime", np.float64)
     covariance = np.atleast_2d(np.cov(h.T))
     loss = float(np.square(h_prime - h).sum(1).mean())
     trace = float(np.trace(covariance))
@@ -115,7 +115,7 @@ def orthogonal_recovery(
         h_ND: encoder outputs, as many as latents.
         center: subtract the means first; the published code does not.
     """
-    z, h = np.asarray(z_ND, np.float64), np.asarray(h_ND, np.float64)
+    z, h = as_array(z_ND, "z", np.float64), as_array(h_ND, "h", np.float64)
     if z.shape != h.shape:
         raise InputError(f"h has shape {h.shape} and z {z.shape}; they must be equal")
     if center:

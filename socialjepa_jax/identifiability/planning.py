@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import spatial
 
-from socialjepa_jax.errors import check_in_range, check_positive
+from socialjepa_jax.errors import as_array, check_in_range, check_positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,8 @@ def straight_line_plans(
     """
     check_positive(steps=steps)
     check_in_range(1, len(states_LD), neighbors=neighbors)
-    states, latents = np.asarray(states_LD, np.float64), np.asarray(latents_LE, np.float64)
+    states = as_array(states_LD, "states", np.float64)
+    latents = as_array(latents_LE, "latents", np.float64)
     start, goal = latents[pairs_K2[:, 0]], latents[pairs_K2[:, 1]]
     t_T = np.linspace(0.0, 1.0, steps + 1)[None, :, None]
     line_KTE = (1.0 - t_T) * start[:, None] + t_T * goal[:, None]

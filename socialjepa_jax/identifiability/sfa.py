@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from socialjepa_jax.errors import InputError, check_in_range
+from socialjepa_jax.errors import InputError, as_array, check_in_range
 from socialjepa_jax.identifiability.hermite import multi_indices, products
 
 
@@ -31,7 +31,7 @@ class SlowFeatures:
 
     def __call__(self, x_NP: np.ndarray) -> np.ndarray:
         """Applies the features: f64[N, P] -> f64[N, F]."""
-        return (np.asarray(x_NP, np.float64) - self.mean) @ self.weights
+        return (as_array(x_NP, "x", np.float64) - self.mean) @ self.weights
 
 
 def linear_sfa(
@@ -49,7 +49,7 @@ def linear_sfa(
     Raises:
         InputError: if fewer directions than features are left.
     """
-    x, x_prime = np.asarray(x_NP, np.float64), np.asarray(x_prime_NP, np.float64)
+    x, x_prime = as_array(x_NP, "x", np.float64), as_array(x_prime_NP, "x_prime", np.float64)
     mean = 0.5 * (x.mean(0) + x_prime.mean(0))
     x, x_prime = x - mean, x_prime - mean
     covariance = (x.T @ x + x_prime.T @ x_prime) / (2.0 * len(x))
@@ -69,7 +69,7 @@ def linear_sfa(
 def monomials(x_ND: np.ndarray, degree: int) -> np.ndarray:
     """Returns all monomials of degree 1 .. `degree` in the columns of x: f64[N, P]."""
     check_in_range(1, 20, degree=degree)
-    x_ND = np.asarray(x_ND, np.float64)
+    x_ND = as_array(x_ND, "x", np.float64)
     indices_PD = multi_indices(x_ND.shape[1], degree)[1:]
     powers = [np.ones_like(x_ND)]
     for _ in range(degree):
@@ -94,7 +94,7 @@ class PolynomialFeatures:
 
     def expand(self, x_ND: np.ndarray) -> np.ndarray:
         """Returns the monomials of the standardised input: f64[N, P]."""
-        return monomials((np.asarray(x_ND, np.float64) - self.center) / self.spread, self.degree)
+        return monomials((as_array(x_ND, "x", np.float64) - self.center) / self.spread, self.degree)
 
     def __call__(self, x_ND: np.ndarray) -> np.ndarray:
         """Applies the features: f64[N, D] -> f64[N, F]."""
@@ -105,7 +105,7 @@ def polynomial_sfa(
     x_ND: np.ndarray, x_prime_ND: np.ndarray, num_features: int, degree: int
 ) -> PolynomialFeatures:
     """Fits `linear_sfa` to all monomials up to `degree` of the standardised input."""
-    x_ND = np.asarray(x_ND, np.float64)
+    x_ND = as_array(x_ND, "x", np.float64)
     center, spread = x_ND.mean(0), x_ND.std(0)
     first, second = (monomials((x - center) / spread, degree) for x in (x_ND, x_prime_ND))
     return PolynomialFeatures(center, spread, degree, linear_sfa(first, second, num_features))
