@@ -5,6 +5,8 @@ import json
 
 import ml_collections
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
@@ -74,6 +76,36 @@ def _with(path, value):
 def test_what_is_wrong_is_named(path, value, message):
     with pytest.raises(InputError, match=message):
         config_lib.from_config_dict(_with(path, value))
+
+
+PLAIN = toys_ijepa.get_config().to_dict()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    | st.sampled_from([10**400, "kind", "x" * 10_000]),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(max_size=3) | st.just("kind") | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def paths(group, above=""):
+    for name, value in group.items():
+        yield above + name
+        if isinstance(value, dict):
+            yield from paths(value, f"{above}{name}.")
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(sorted(paths(PLAIN))), VALUES)
+def test_any_value_is_refused_by_its_name_or_comes_back(path, value):
+    try:
+        experiment = config_lib.from_config_dict(_with(path, value))
+    except InputError as error:
+        message = str(error)
+        assert message.startswith("config.") and len(message) < 1000
+    else:
+        plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
+        assert config_lib.from_config_dict(plain) == experiment
 
 
 def test_a_missing_field_is_named():
