@@ -129,8 +129,13 @@ def fit(
         contextlib.ExitStack() as opened,
     ):
         group.listen(lambda: interruption.requested)
-        if group.is_first:
-            opened.enter_context(workdir_lib.locked(workdir))
+        check_place = opened.enter_context(workdir_lib.locked(workdir)) if group.is_first else None
+
+        def check() -> None:
+            if check_place:
+                check_place()
+            interruption.check()
+
         parts = build.build(experiment, trainer_class)
         with group.first_before_others("a usable workdir"):
             if group.is_first:
@@ -141,16 +146,16 @@ def fit(
             # Before anything is compiled: restoring may refuse.
             progress = Progress(newest.restore(parts.abstract_state), 0, experiment.run.steps)
             dataset = _load(experiment, workdir, group)
-            interruption.check()
+            check()
             feed = build.open_feed(
                 experiment, dataset, parts, workdir, cache_folder(workdir),
-                check=interruption.check,
+                check=check,
                 settle=lambda: jax.block_until_ready(progress.state.step),
             )  # fmt: skip
             opened.enter_context(contextlib.closing(feed))
             session = Session(
                 workdir=workdir, parts=parts, feed=feed, newest=newest, best=best, group=group,
-                check=interruption.check, profile=profile if group.is_first else None,
+                check=check, profile=profile if group.is_first else None,
                 **_settings(experiment, dataset, feed),
             )  # fmt: skip
             latents = _train(session, progress)

@@ -1,9 +1,11 @@
 """What the loop does when something goes wrong, on the smallest run there is."""
 
 import dataclasses
+import errno
 import json
 import math
 import os
+import shutil
 import signal
 
 import chex
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from experiments.reliability import runs
-from socialjepa_jax import build, evaluation, loop
+from socialjepa_jax import build, config, evaluation, loop
 from socialjepa_jax.config import Monitors
 from socialjepa_jax.errors import Interrupted, Stopped
 from socialjepa_jax.performance import hardware, throughput
@@ -65,6 +67,51 @@ def test_the_best_is_kept_beside_the_newest(straight, experiment):
     assert scores[step] == max(scores.values())
     with Checkpoints(workdir / "checkpoints", 3) as newest:
         assert newest.steps() == [4, 8, 12]
+
+
+@pytest.mark.parametrize("change", ["r2", "damaged"])
+def test_a_finished_run_whose_best_is_its_newest_state_starts_again(
+    straight, experiment, parent, monkeypatch, change
+):
+    result, workdir = straight
+    other = parent / f"again_{change}"
+    shutil.copytree(workdir, other)
+    folder = other / "checkpoints" / "best"
+    shutil.rmtree(folder)
+    with Checkpoints(folder, 1) as best:
+        best.save(STEPS, result.state, {"best": {"rankme": 2.0}})
+    name = "rankme" if change == "damaged" else "r2"
+    if change == "damaged":
+        (folder / str(STEPS) / "manifest" / "metadata").write_text("{")
+    changed = dataclasses.replace(experiment, checkpoint=config.Checkpoint(name))
+    monkeypatch.setattr(evaluation, "best_metric", lambda name, scalars: 3.0)
+    again = loop.fit(changed, other)
+    assert again.rows == result.rows
+    with Checkpoints(folder, 1, read_only=True) as best:
+        assert best.steps() == [STEPS]
+        expected = {"rankme": 3.0 if change == "damaged" else 2.0}  # the same state either way
+        assert best.manifest(STEPS)["best"] == expected
+        chex.assert_trees_all_equal(
+            best.restore(build.build(experiment).abstract_state), jax.device_get(result.state)
+        )
+    assert (folder / f"{STEPS}.damaged").exists() == (change == "damaged")
+
+
+def test_a_full_disk_at_the_end_stops_a_run_with_one_line(
+    straight, experiment, parent, monkeypatch
+):
+    _, workdir = straight
+    other = shutil.copytree(workdir, parent / "full")
+
+    def fill(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(evaluation, "save_latents", fill)
+    with pytest.raises(
+        Stopped, match=r"full cannot be written: No space left .* checkpoints"
+    ) as end:
+        loop.fit(experiment, other)
+    assert end.value.exit_code == 3 and runs.saved(other) == runs.saved(workdir)
 
 
 @pytest.mark.nightly

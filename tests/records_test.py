@@ -1,9 +1,12 @@
 import json
+import os
+import pathlib
 
 import numpy as np
 import pytest
 
-from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName, write_json
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName, json_lines, local_path, write_json
 
 
 def test_what_json_does_not_know_becomes_null_or_plain(tmp_path):
@@ -36,3 +39,45 @@ def test_a_partialled_row_is_no_control_and_has_the_name_of_its_source():
     assert not set(PARTIALLED.values()) & set(CONTROLS)
     named = {f"{row}_partialled" for row in PARTIALLED if row != RowName.TRAINED}
     assert set(PARTIALLED.values()) == {"partialled", *named}
+
+
+def test_lines_are_read_one_by_one(tmp_path):
+    path = tmp_path / "m.jsonl"
+    assert list(json_lines(path)) == []
+    good = {"step": 3, "kind": "eval", "é\u2028": 1}  # a separator of lines in text alone
+    text = json.dumps(good, ensure_ascii=False).encode()
+    path.write_bytes(text + b"\n\xff\n" + text + b'\n{"step": 4, "kin')
+    assert list(json_lines(path)) == [(text, good), (b"\xff", None), (text, good)]
+    path.write_bytes(text)  # whole, but for its end
+    assert list(json_lines(path)) == [(text, good)]
+
+
+def test_local_paths_have_their_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert local_path("--x", "~/a b/é%20") == tmp_path / "a b" / "é%20"
+    assert local_path("--x", pathlib.Path("c/../d:e")) == tmp_path / "d:e"
+    (tmp_path / "link").symlink_to(tmp_path / "e")
+    assert local_path("--x", "link/f") == tmp_path / "e" / "f"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("gs://bucket/run", "only local paths are supported"),
+        (pathlib.Path("gs://bucket/run"), "only local paths are supported"),
+        ("s3://bucket", "only local paths are supported"),
+        ("https://host/x", "only local paths are supported"),
+        ("~nosuchuser/x", "home directory"),
+        ("{tmp}/loop/x", "loop"),
+        ("nul\0", "null"),
+        (os.fsdecode(b"\xff"), "utf-8"),
+    ],
+)
+def test_addresses_and_paths_that_lead_nowhere_are_refused(tmp_path, path, words):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    if isinstance(path, str):
+        path = path.replace("{tmp}", str(tmp_path))
+    with pytest.raises(InputError, match=f"--workdir=.*{words}") as refused:
+        local_path("--workdir", path)
+    str(refused.value).encode()  # can be printed

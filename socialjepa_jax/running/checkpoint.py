@@ -20,6 +20,7 @@ from absl import logging
 
 from socialjepa_jax import sharding
 from socialjepa_jax.errors import InputError, Stopped
+from socialjepa_jax.running.folder import unused
 from socialjepa_jax.running.group import ALONE, Group
 from socialjepa_jax.running.storage import Storage, digests, layout, leaves, sealed
 
@@ -110,13 +111,17 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         return self._storage.manifest(self._directory / str(step))
 
     def value_of_best(self, metric: str) -> float:
-        """Returns the metric in the manifest of the newest checkpoint; -inf without one."""
+        """Returns the metric in the manifest of the newest checkpoint; -inf without one.
+
+        A checkpoint whose manifest is damaged is set aside; one that another metric chose stays
+        until it is replaced.
+        """
         value = -math.inf
         for step in self.steps() if self._group.is_first else ():
             try:
-                value = float(self.manifest(step)["best"][metric])
-            except Exception as error:  # damaged, or chosen by another metric: will be replaced
-                logging.warning("The best checkpoint %d cannot be compared: %s", step, error)
+                value = float(self.manifest(step).get("best", {}).get(metric, -math.inf))
+            except Exception as error:  # Orbax raises many types on damaged files
+                self._set_aside(step, error)
         return float(self._group.from_first(value))
 
     def newest_step(self) -> int:
@@ -223,14 +228,10 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         if self._read_only:
             logging.warning("Checkpoint %s cannot be read: %s", source, _first_line(error))
             return
-        target = self._directory / f"{step}.damaged"
-        number = 1
-        while target.exists():
-            number += 1
-            target = self._directory / f"{step}.damaged{number}"
+        target = unused(self._directory / f"{step}.damaged")
         source.rename(target)
         logging.error(
-            "Checkpoint %s is damaged (%s); set aside as %s, using the one before.",
+            "Checkpoint %s is damaged (%s) and set aside as %s.",
             source,
             _first_line(error),
             target.name,

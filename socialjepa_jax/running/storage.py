@@ -7,9 +7,10 @@ seal, the SHA-256 of the rest of the manifest.
 import asyncio
 import hashlib
 import json
+import logging
 import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -107,28 +108,44 @@ class Storage:
 
 
 class _PatientNumpyHandler(ocp.type_handlers.NumpyHandler):
-    """Waits for the reads of all arrays before it raises the first error.
+    """Waits for the reads or writes of all arrays before it raises the first error.
 
-    Orbax raises at the first error and closes its event loop. Each read that is still under way
-    then prints a traceback.
+    Orbax raises at the first error and closes its event loop. Each read or write that is still
+    under way then prints a traceback.
     """
 
     async def deserialize(self, infos: Sequence[Any], args: Any = None) -> list[np.ndarray]:
         """Reads arrays."""
-        reads = (
-            super(_PatientNumpyHandler, self).deserialize([info], [arg])
-            for info, arg in zip(infos, args or [ocp.RestoreArgs()] * len(infos))
-        )
-        arrays = []
-        for result in await asyncio.gather(*reads, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
-            arrays.append(result[0])
-        return arrays
+        args = args or [ocp.RestoreArgs()] * len(infos)
+        read = super().deserialize
+        return [array for (array,) in await _all(read([i], [a]) for i, a in zip(infos, args))]
+
+    async def _background_serialize(
+        self, values: Sequence[Any], infos: Sequence[Any], args: Any = None
+    ) -> None:
+        """Writes arrays; the part of `serialize` that waits, which has no public name."""
+        args = args or [ocp.SaveArgs()] * len(infos)
+        write = super()._background_serialize
+        await _all(write([v], [i], [a]) for v, i, a in zip(values, infos, args))
+
+
+async def _all(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Returns all results; raises the first error once all have ended."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for errors that Orbax logs with a traceback, and raises too."""
+    return "orbax" not in record.pathname or not record.exc_info
 
 
 def _checkpointer() -> ocp.Checkpointer:
     """Returns a checkpointer that synchronises with no other process of the run."""
+    logging.getLogger("absl").addFilter(_is_news)
     alone = ocp.options.MultiprocessingOptions(
         primary_host=jax.process_index(), active_processes={jax.process_index()}
     )

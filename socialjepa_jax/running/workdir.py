@@ -7,18 +7,19 @@ hold no other experiment.
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import pathlib
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from absl import logging
 
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, Stopped
 from socialjepa_jax.records import write_atomically, write_json
 from socialjepa_jax.running.checkpoint import Checkpoints
 from socialjepa_jax.running.folder import open_own, refuse_links, refusing
@@ -32,8 +33,12 @@ _MAY_CHANGE = ("jax", "jaxlib", "numpy", "devices", "xla_flags", "disable_most_o
 
 
 @contextlib.contextmanager
-def locked(workdir: pathlib.Path) -> Iterator[None]:
+def locked(workdir: pathlib.Path) -> Iterator[Callable[[], None]]:
     """Creates the folder and holds its lock. The kernel frees the lock of a process that dies.
+
+    Yields:
+        A function that raises `Stopped` once the folder was moved or removed: what is written from
+        then on would be lost, or begin another folder.
 
     Raises:
         InputError: the folder cannot be made or written, another process holds the lock, or a link
@@ -48,9 +53,16 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
             refuse_links(workdir)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-        yield
+        yield functools.partial(_check_place, workdir, os.fstat(descriptor))
     finally:
         os.close(descriptor)
+
+
+def _check_place(workdir: pathlib.Path, held: os.stat_result) -> None:
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.lstat(workdir / "lock"), held):
+            return
+    raise Stopped(f"{workdir} was moved or removed, or its lock was, while the run was using it")
 
 
 def _lock(descriptor: int, workdir: pathlib.Path) -> None:

@@ -84,10 +84,11 @@ class Writer:
     def __init__(self, workdir: pathlib.Path, start_step: int, total_steps: int) -> None:
         self._path = workdir / "metrics.jsonl"
         truncate(self._path, start_step)
-        self._opened = contextlib.ExitStack()
-        log = os.fdopen(open_own(self._path, os.O_APPEND), "ab")
-        self._file = self._opened.enter_context(log)
-        self._events = RecordWriter(self._opened.enter_context(_new_events(workdir)))
+        with contextlib.ExitStack() as opened:
+            log = os.fdopen(open_own(self._path, os.O_APPEND), "ab")
+            self._file = opened.enter_context(log)
+            self._events = RecordWriter(opened.enter_context(_new_events(workdir)))
+            self._opened = opened.pop_all()
         self._add_event(file_version="brain.Event:2")
         self._start_step, self._total_steps = start_step, total_steps
         self._start = time.monotonic()

@@ -1,5 +1,7 @@
 """Ahead-of-time compilation and the cache of compiled programs."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,3 +49,22 @@ def test_a_cache_that_cannot_be_written_is_refused(tmp_path, settings):
         with pytest.raises(InputError, match=r"--out=x: the compilation cache .*file.* cannot be"):
             compilation.use_cache(folder, "--out=x")
     assert jax.config.jax_compilation_cache_dir != str(tmp_path / "file")
+
+
+def test_the_default_cache_is_for_its_user_alone(tmp_path, settings, monkeypatch, caplog):
+    folder = tmp_path / "cache" / "xla"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    compilation.use_own_cache(folder, "--workdir=x")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+    compilation.use_own_cache(tmp_path / "new" / "xla", "--workdir=x")
+    assert (tmp_path / "new" / "xla").stat().st_mode & 0o777 == 0o700
+    used = jax.config.jax_compilation_cache_dir
+    (tmp_path / "link").symlink_to(folder)
+    compilation.use_own_cache(tmp_path / "link", "--workdir=x")
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    compilation.use_own_cache(folder, "--workdir=x")
+    assert jax.config.jax_compilation_cache_dir == used  # programs of others are not executed
+    assert caplog.text.count("belongs to another user: programs are compiled anew") == 2

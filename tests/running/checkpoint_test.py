@@ -1,6 +1,9 @@
 """Checkpoints: exact round trip, detection of damage, reported errors."""
 
 import os
+import resource
+import shutil
+import signal
 import sys
 import time
 
@@ -164,6 +167,35 @@ def test_a_save_that_fails_twice_raises_and_keeps_the_other_checkpoints(tmp_path
                 checkpoints.check()
         assert failing.times == 0
         assert [path.name for path in tmp_path.iterdir()] == ["1"]  # the partial ones are deleted
+
+
+def test_no_write_to_a_full_disk_is_left_running(tmp_path, capfd, caplog):
+    """A write that ends after the event loop has closed would print a traceback, as Orbax does."""
+    state = {f"leaf_{k}": np.random.default_rng(k).normal(size=1 << 14) for k in range(16)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes fail with EFBIG instead
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with Checkpoints(tmp_path, keep=2) as checkpoints:
+            checkpoints.save(1, state, {})
+            with pytest.raises(NotSaved, match=r"cannot be written .* on disk are steps \[\]"):
+                checkpoints.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "Traceback" not in capfd.readouterr().err
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_save_into_a_removed_folder_raises(tmp_path):
+    with Checkpoints(tmp_path / "gone", keep=2) as checkpoints:
+        checkpoints.save(1, _state(1), {})
+        checkpoints.wait()
+        checkpoints._storage = _Failing(checkpoints._storage, 2)
+        shutil.rmtree(tmp_path / "gone")
+        checkpoints.save(2, _state(2), {})
+        with pytest.raises(NotSaved, match=r"on disk are steps \[\]"):
+            checkpoints.wait()
 
 
 @pytest.mark.parametrize(

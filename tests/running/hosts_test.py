@@ -1,9 +1,11 @@
 """Detection of the processes of a run from flags and from the scheduler's environment."""
 
+import socket
+
 import pytest
 
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.running.hosts import ProcessSpec, detect_process
+from socialjepa_jax.running.hosts import ProcessSpec, bind_address, detect_process
 
 SLURM = {"SLURM_JOB_ID": "4097", "SLURM_PROCID": "3", "SLURM_LOCALID": "1"}
 
@@ -65,3 +67,26 @@ def test_flags_take_precedence_over_the_environment():
 def test_incomplete_and_invalid_settings_are_refused(flags, environment, message):
     with pytest.raises(InputError, match=message):
         detect_process(*flags, environment)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "address"),
+    [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("localhost:8476", "127.0.0.1:8476"),
+        ("198.51.100.7:9", None),  # of documentation, and of no machine
+        ("nosuch.invalid:9", None),
+    ],
+)
+def test_the_coordinator_listens_at_its_own_address_alone(monkeypatch, coordinator, address):
+    known = {"localhost": "127.0.0.1", "own-name": "127.0.1.1"}
+
+    def resolve(host, port, type):
+        if host.endswith(".invalid"):
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(socket.AF_INET, type, 0, "", (known.get(host, host), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert bind_address(coordinator) == address
+    # A machine's name for itself cannot be reached by others.
+    assert bind_address("own-name:9") is None

@@ -22,6 +22,13 @@ def test_a_preset_is_replaced_by_its_file_and_overrides_are_kept():
     assert presets.expand(["train", "--config=x.py"]) == ["train", "--config=x.py"]
 
 
+def test_the_home_folder_of_a_config_file_is_found(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    found = presets.expand(["train", "--config=~/a=b.py", "--workdir=~/w", "--config.x=~"])
+    assert found == ["train", "--config=/home/me/a=b.py", "--workdir=~/w", "--config.x=~"]
+    assert presets.expand(["--config", "x.py"]) == ["--config", "x.py"]
+
+
 @pytest.mark.parametrize(
     "argv",
     [

@@ -29,6 +29,18 @@ def test_a_signal_is_recorded_and_raised_at_a_check(number):
     assert signal.set_wakeup_fd(-1) == -1
 
 
+def test_a_hang_up_stays_ignored_under_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            interruption.check()
+        assert not interruption.requested
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_outside_the_main_thread_no_signal_is_recorded():
     found = []
 

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from configs import toys_ijepa
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.running import workdir
+from socialjepa_jax.running.checkpoint import Checkpoints
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -53,6 +55,7 @@ def test_a_second_process_is_refused(tmp_path):
 _HOLDER = """
 import pathlib, sys, time
 from socialjepa_jax.running import workdir
+from socialjepa_jax.running.checkpoint import Checkpoints
 with workdir.locked(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)
@@ -159,3 +162,81 @@ def test_the_best_state_of_another_run_is_refused(tmp_path, experiment):
     with pytest.raises(InputError, match=r"holds another run \(config\.seed"):
         _prepare(tmp_path, dataclasses.replace(experiment, seed=1))
     _prepare(tmp_path, experiment)
+
+
+ENVIRONMENT = {
+    "jax": "0.10.2", "jaxlib": "0.10.2", "numpy": "2.4", "devices": "1 x cpu (cpu)",
+    "xla_flags": "", "x64": "False", "prng_impl": "threefry2x32", "threefry_partitionable": "True",
+    "matmul_precision": "None", "python": "3.11",
+}  # fmt: skip
+
+
+def _prepare_under(folder, experiment, **environment):
+    workdir.prepare(folder, config_lib.to_plain(experiment), ENVIRONMENT | environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x64", "True"),
+        ("prng_impl", "rbg"),
+        ("threefry_partitionable", "False"),
+        ("matmul_precision", "tensorfloat32"),
+    ],
+)
+def test_other_numerics_are_refused_once_there_are_checkpoints(tmp_path, experiment, name, value):
+    _prepare_under(tmp_path, experiment, **{name: value})
+    _prepare_under(tmp_path, experiment)  # nothing is lost
+    _checkpoint(tmp_path, 25)
+    with pytest.raises(
+        InputError, match=f"other numerics \\({name}: {ENVIRONMENT[name]} -> {value}"
+    ):
+        _prepare_under(tmp_path, experiment, **{name: value})
+    assert json.loads((tmp_path / "environment.json").read_text()) == ENVIRONMENT
+
+
+@pytest.mark.parametrize("name", ["jax", "jaxlib", "numpy", "devices", "xla_flags"])
+def test_another_machine_is_allowed_and_named(tmp_path, experiment, name, caplog):
+    _prepare_under(tmp_path, experiment)
+    _checkpoint(tmp_path, 25)
+    _prepare_under(tmp_path, experiment, python="3.12")
+    assert not caplog.text
+    _prepare_under(tmp_path, experiment, **{name: "other"})
+    assert f"begun elsewhere ({name}: {ENVIRONMENT[name]} -> other)" in caplog.text
+    assert json.loads((tmp_path / "environment.json").read_text())[name] == "other"
+
+
+def test_a_run_older_than_the_record_of_numerics_resumes(tmp_path, experiment, caplog):
+    _prepare(tmp_path, experiment)
+    _checkpoint(tmp_path, 25)
+    _prepare_under(tmp_path, experiment, jax="0")
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "{", None])
+def test_a_lost_configuration_is_that_of_the_newest_manifest(tmp_path, experiment, text):
+    _prepare_under(tmp_path, experiment)
+    plain = config_lib.to_plain(experiment)
+    with Checkpoints(tmp_path / "checkpoints", 3) as checkpoints:
+        for step, record in ((1, {}), (2, {"config": plain, "versions": ENVIRONMENT}), (3, {})):
+            checkpoints.save(step, {"x": np.ones(2, np.float32)}, record)
+    (tmp_path / "checkpoints" / "3" / "manifest" / "metadata").write_text("damaged")
+    for name in ("config.json", "environment.json"):
+        (tmp_path / name).unlink()
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=r"another run \(config\.seed: 0 -> 1\)"):
+        _prepare_under(tmp_path, dataclasses.replace(experiment, seed=1))
+    with pytest.raises(InputError, match="other numerics"):
+        _prepare_under(tmp_path, experiment, x64="True")
+    _prepare_under(tmp_path, experiment)
+    assert json.loads((tmp_path / "config.json").read_text()) == json.loads(json.dumps(plain))
+    assert json.loads((tmp_path / "environment.json").read_text()) == ENVIRONMENT
+
+
+def test_files_in_the_place_of_folders_are_refused(tmp_path, experiment):
+    for name in ("checkpoints", "tensorboard", "latents"):
+        (tmp_path / name).write_text("")
+        with pytest.raises(InputError, match=f"{name} is a file"):
+            _prepare(tmp_path, experiment)
+        (tmp_path / name).unlink()
