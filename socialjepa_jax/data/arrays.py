@@ -1,17 +1,14 @@
 """Dataset of NumPy arrays: images and factors in one `.npz`, or in a folder of `.npy` files."""
 
-import contextlib
 import dataclasses
 import itertools
-import math
+import os
 import pathlib
-import zipfile
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
-from numpy.lib import format as npy
 
+from socialjepa_jax import npz
 from socialjepa_jax.data import base
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.pairing import pair_views
@@ -20,11 +17,8 @@ from socialjepa_jax.errors import (
     InputError,
     check_non_negative,
     check_one_of,
-    check_unpacked,
     expand_user,
 )
-
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,43 +160,35 @@ def read_array(path: pathlib.Path, name: str, kinds: str, ndims: tuple[int, ...]
         InputError: the file or array is missing, damaged, truncated, or of another kind.
     """
     try:
-        with _open(path, name) as (stream, size):
-            version = npy.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"format version {version}")
-            shape, _, dtype = _HEADERS[version](stream)
-            if dtype.kind not in kinds or len(shape) not in ndims:
-                raise InputError(
-                    f"{path}: {name!r} is {dtype}{list(shape)}, must be of kind {kinds!r} with "
-                    f"{' or '.join(map(str, ndims))} dimensions"
-                )
-            if math.prod(shape) * dtype.itemsize != size - stream.tell():
-                raise ValueError(f"{size} bytes do not fit {dtype}{list(shape)}")
-            stream.seek(0)
-            return npy.read_array(stream, allow_pickle=False)
+        if os.path.isdir(path):
+            return _read_file(path / f"{name}.npy", kinds, ndims)
+        if not os.path.isfile(path):
+            raise InputError(f"{path}: no such file")
+        with npz.open_archive(path) as archive:
+            if name not in archive.members:
+                held = ", ".join(archive.members)
+                raise InputError(f"{path}: no array {name!r}, it holds {held}")
+            _check_kind(f"{path}: {name!r}", archive.header(name), kinds, ndims)
+            return archive.read(name)
+    except InputError:
+        raise
     except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path}: {name!r}: damaged or truncated ({error})") from error
 
 
-@contextlib.contextmanager
-def _open(path: pathlib.Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
-    """Opens one array; yields the stream and its size in bytes, header included."""
-    if path.is_dir():
-        file = path / f"{name}.npy"
-        if not file.is_file():
-            raise InputError(f"{file}: no such file")
-        with file.open("rb") as stream:
-            yield stream, file.stat().st_size
-        return
-    if not path.is_file():
+def _read_file(path: pathlib.Path, kinds: str, ndims: tuple[int, ...]) -> np.ndarray:
+    if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
-    with zipfile.ZipFile(path) as archive:
-        if f"{name}.npy" not in archive.namelist():
-            held = ", ".join(member.removesuffix(".npy") for member in archive.namelist())
-            raise InputError(f"{path}: no array {name!r}, it holds {held}")
-        member = archive.getinfo(f"{name}.npy")
-        check_unpacked(path, member.file_size, member.compress_size)
-        with archive.open(member) as stream:
-            yield stream, member.file_size
+    with path.open("rb") as stream:
+        header = npz.Header.read(stream, str(path), path.stat().st_size)
+        _check_kind(str(path), header, kinds, ndims)
+        flat = np.frombuffer(stream.read(), header.dtype)
+    return flat.reshape(header.shape, order="F" if header.order == "F" else "C")
+
+
+def _check_kind(name: str, header: npz.Header, kinds: str, ndims: tuple[int, ...]) -> None:
+    if header.dtype.kind not in kinds or len(header.shape) not in ndims:
+        raise InputError(
+            f"{name} is {header.dtype}{list(header.shape)}, must be of kind {kinds!r} with "
+            f"{' or '.join(map(str, ndims))} dimensions"
+        )

@@ -3,11 +3,13 @@
 import io
 import itertools
 import pathlib
+import zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from socialjepa_jax import errors
 from socialjepa_jax.data import arrays, base
 from socialjepa_jax.errors import InputError
 
@@ -121,9 +123,9 @@ def test_images_of_many_sizes_need_a_size(tmp_path):
         ({"images": None}, "no array 'images'"),
         ({"kind": np.zeros(36)}, "'kind' is float64"),
         ({"kind": np.zeros((36, 1), int)}, r"'kind' is int64\[36, 1\]"),
-        ({"object": np.array([{}] * 36)}, r"'object' is object"),
-        ({"images": np.array([{}] * 36)}, r"'images' is object"),
-        ({"names": np.array([{}, {}])}, r"'names' is object"),
+        ({"object": np.array([{}] * 36)}, r"bad\.npz: object: holds Python objects"),
+        ({"images": np.array([{}] * 36)}, r"bad\.npz: images: holds Python objects"),
+        ({"names": np.array([{}, {}])}, r"bad\.npz: names: holds Python objects"),
         ({"azimuth": np.zeros(35, int)}, "'azimuth' has 35 entries for 36 images"),
         ({"images": np.zeros((36, 8, 8, 3))}, "'images' is float64"),
         ({"images": np.zeros((36, 8, 8, 3), np.uint16)}, "'images' is uint16"),
@@ -161,7 +163,7 @@ def test_a_truncated_npy_file_is_named(tmp_path, cut):
         np.save(tmp_path / f"{name}.npy", array)
     path = tmp_path / "images.npy"
     path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(InputError, match="'images': damaged or truncated"):
+    with pytest.raises(InputError, match=r"images\.npy: .*truncated"):
         _load(tmp_path)
 
 
@@ -171,8 +173,45 @@ def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
     blob = bytearray(path.read_bytes())
     blob[1000] ^= 1
     path.write_bytes(blob)
-    with pytest.raises(InputError, match="'images': damaged"):
+    with pytest.raises(InputError, match=r"flipped\.npz: images is damaged"):
         _load(path)
+
+
+def test_zeros_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(errors, "MAX_UNPACKED", 10_000)
+    path = _save(tmp_path / "zeros.npz", _arrays() | {"images": np.zeros((5000, 16, 16), np.uint8)})
+    with pytest.raises(InputError, match=r"zeros\.npz: \d+ bytes unpack to 12\d{5} bytes, refused"):
+        _load(path)
+
+
+@pytest.mark.parametrize(
+    "method, twice, message",
+    [
+        (zipfile.ZIP_BZIP2, False, "images has compression method 12"),  # unpacked without a bound
+        (zipfile.ZIP_DEFLATED, True, "two members are called 'images'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_archives_that_numpy_does_not_write_are_refused(tmp_path, method, twice, message):
+    path = tmp_path / "odd.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, array in [*_arrays().items(), *([("images", np.zeros(3))] if twice else [])]:
+            stream = io.BytesIO()
+            np.save(stream, array)
+            archive.writestr(f"{name}.npy", stream.getvalue())
+    with pytest.raises(InputError, match=message):
+        _load(path)
+
+
+@pytest.mark.parametrize("shape", ["(True, 8, 8, 3)", "(-1, 8, 8, 3)", "(" * 3000, "(1e3, 3)"])
+def test_headers_of_no_shape_are_refused(tmp_path, shape):
+    for name, array in _arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+    (tmp_path / "images.npy").write_bytes(header + bytes(8 * 8 * 3))
+    with pytest.raises(InputError, match=r"images.*(no shape|damaged)"):
+        _load(tmp_path)
 
 
 def test_a_header_that_promises_too_much_is_refused_before_it_is_believed(tmp_path):
@@ -182,7 +221,7 @@ def test_a_header_that_promises_too_much_is_refused_before_it_is_believed(tmp_pa
     blob = path.read_bytes()
     huge = b"(9999999999, 8, 8, 3), }"
     path.write_bytes(blob.replace(b"(36, 8, 8, 3), }".ljust(len(huge)), huge))
-    with pytest.raises(InputError, match="do not fit"):
+    with pytest.raises(InputError, match=r"images\.npy: .* 7040 bytes instead of 1919999999936"):
         _load(tmp_path)
 
 
