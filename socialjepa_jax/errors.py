@@ -16,13 +16,17 @@ from typing import Any
 import numpy as np
 
 # Raised for a damaged archive, besides OSError, EOFError and ValueError: a header that is not a
-# Python literal fails in the tokenizer; encryption, an unknown compression and deep nesting are
-# RuntimeErrors; sizes that no machine has are the last two.
+# Python literal fails in the tokenizer or the parser, and one that is another literal in NumPy;
+# encryption, an unknown compression and deep nesting are RuntimeErrors; sizes that no machine has
+# are the last two.
 DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
     tokenize.TokenError,
     struct.error,
+    SyntaxError,
+    LookupError,
+    TypeError,
     RuntimeError,
     MemoryError,
     OverflowError,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,7 +60,9 @@ class Header:
         version = npy_format.read_magic(file)
         if version not in _HEADERS:
             raise InputError(f"{name}: .npy version {version} is not supported")
-        shape, fortran, dtype = _HEADERS[version](file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # the header is parsed as Python
+            shape, fortran, dtype = _HEADERS[version](file)
         if dtype.hasobject:
             raise InputError(f"{name}: holds Python objects, which are never unpickled")
         if dtype == np.dtype("V2"):  # how NumPy writes bfloat16

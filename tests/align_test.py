@@ -264,8 +264,9 @@ def test_bad_input_is_one_line_and_nothing_is_written(run, bad, tmp_path, argume
 
 def test_rows_that_are_not_finite_are_left_out_when_asked(run, bad, tmp_path):
     ids = ["--ids_x=formulas.npy", "--ids_y=other_formulas.npy"]
-    said = run("--x=x\udcff.npy", "--y=holes.npy", "--drop_nonfinite", *ids)
-    out, used = tmp_path / "out", ROWS - 10 - 2
+    out, used = tmp_path / "out\udcff", ROWS - 10 - 2
+    said = run("--x=x\udcff.npy", "--y=holes.npy", "--drop_nonfinite", *ids, f"--out={out}")
+    assert said.endswith(f"Report: {tmp_path}/out\ufffd/report.html\n")
     page = (out / "report.html").read_text()
     for name in ("x\ufffd", "holes"):
         line = f"{name}: 12 of 90 rows left out (10 without a partner by id, 2 with NaN or Inf)"

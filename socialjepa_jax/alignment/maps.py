@@ -193,7 +193,7 @@ class LinearMap:
                 stored = {
                     field.name: archive.read(field.name) for field in dataclasses.fields(LinearMap)
                 }
-        except (OSError, EOFError, LookupError, ValueError, *DAMAGED_ARCHIVE) as error:
+        except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE) as error:
             raise InputError(f"{path} is not a saved map: {error}") from error
         for name, value in stored.items():
             ndim, kinds = _STORED.get(name, (1, "f"))

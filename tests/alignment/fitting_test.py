@@ -199,3 +199,22 @@ def test_reduced_rank_errors_match_and_truncating_is_never_better(case):
     truncated = (u[:, :5] * s[:5]) @ vt[:5]
     check(case, "trunc5/mse_dim_train", error(truncated, zx, zy))
     assert error(reduced.w, zx, zy) <= error(truncated, zx, zy) + 1e-12
+
+
+def test_features_that_vary_too_little_are_named():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(50, 4)), rng.normal(size=(50, 2))
+    x[:, 1] *= 1e-13
+    x[:, 2] = 0.1  # constant: nothing to say
+    y[:, 0] = 1e9 + 1e-4 * rng.integers(0, 2, 50)
+    with pytest.warns(UserWarning, match="count as constant") as caught:
+        found = alignment.fit(x, y)
+    assert [str(w.message).split(";")[0] for w in caught] == [
+        "x: 1 of 4 features vary by less than 1e-12 of max(1, |mean|) and count as constant "
+        "(features 1)",
+        "y: 1 of 2 features vary by less than 1e-12 of max(1, |mean|) and count as constant "
+        "(features 0)",
+    ]
+    np.testing.assert_array_equal(found.x_scale[1:3], 1)
+    alignment.fit(x / [1, 1e-13, 1, 1], y[:, 1:])  # neither this nor the next warns
+    alignment.fit(x, y, standardize="center")

@@ -5,6 +5,7 @@ Raw files (.npy, .safetensors) are memory-mapped.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -48,7 +49,10 @@ def read_layers(path: Location, rows: int) -> dict[str, np.ndarray]:
     """Reads all matrices of embeddings with the given number of rows from a file, by name."""
     path = Path(path)
     matrices = [name for name, ndim in _format(path).names(path).items() if ndim == 2]
-    layers = {name: read_array(path, name) for name in matrices}
+    layers = {}
+    for name in matrices:
+        with contextlib.suppress(InputError):  # such as lists of tokens beside the embeddings
+            layers[name] = read_array(path, name)
     return {name: z for name, z in layers.items() if _is_float(z.dtype) and len(z) == rows}
 
 
@@ -90,7 +94,8 @@ def read_array(
     except InputError:
         raise
     except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE, pa.ArrowException) as error:
-        raise InputError(f"{path}: damaged or not a {path.suffix} file ({error})") from error
+        why = " ".join(str(error).split())
+        raise InputError(f"{path}: damaged or not a {path.suffix} file ({why})") from error
 
 
 def find_bad_rows(z_ND: np.ndarray, *, block: int = _BLOCK_ROWS) -> np.ndarray:

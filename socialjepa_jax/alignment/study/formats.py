@@ -191,14 +191,12 @@ def _read_parquet(path: Path, name: str) -> np.ndarray:
 
 
 def _read_column(path: Path, name: str) -> pa.Array:
-    """Reads a column batch by batch, until it is too large."""
+    """Reads a column batch by batch, until it is too large.
+
+    The metadata are not asked for sizes: they may lie, and pyarrow aborts on some damaged ones.
+    """
     packed = path.stat().st_size
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-        chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-        for chunk in chunks:
-            if chunk.path_in_schema.split(".")[0] == name.split(".")[0]:
-                check_unpacked(path, max(chunk.total_uncompressed_size, chunk.num_values), packed)
         parts, unpacked = [], 0
         for batch in file.iter_batches(_BATCH_ROWS, columns=[name]):
             parts.append(batch[name])

@@ -107,6 +107,8 @@ def bad_npy(tmp_path):
         "integers": (npy_bytes(tmp_path, Z.astype(int)), "must be floating point"),
         "one axis": (npy_bytes(tmp_path, Z[0]), "samples x features"),
         "no rows": (npy_bytes(tmp_path, Z[:0]), "samples x features"),
+        "dtype of another literal": (good.replace(b"'<f4'", b"'<f,'", 1), "damaged"),
+        "number and letters": (shaped(b"(4, 3and 3)"), "damaged|trailing"),
         "boolean size": (shaped(b"(True, 12)"), "is no shape of an array"),
         "a size of 50 digits": (shaped(b"(%d, 0)" % 10**49), "is no shape of an array"),
         "huge shape": (good.replace(b"(4, 3)", b"(9, 9)"), "is truncated"),
@@ -200,6 +202,16 @@ def test_tensors_of_unknown_dtype_do_not_hinder_the_others(tmp_path):
     path = tmp_path / "z.safetensors"
     path.write_bytes(safetensors_bytes(header, Z.tobytes() + bytes(4)))
     np.testing.assert_array_equal(files.read_array(path), Z)
+
+
+def test_a_member_without_a_name_is_damage(tmp_path):
+    with zipfile.ZipFile(tmp_path / "z.npz", "w") as archive:
+        archive.writestr("z", npy_bytes(tmp_path, Z))
+    data = (tmp_path / "z.npz").read_bytes().replace(b"z\x93NUMPY", b"\0\x93NUMPY")
+    entry = data.index(b"PK\1\2") + 46
+    (tmp_path / "z.npz").write_bytes(data[:entry] + b"\0" + data[entry + 1 :])
+    with pytest.raises(InputError, match="damaged"):
+        files.read_latents(tmp_path / "z.npz")
 
 
 def test_a_name_of_two_members_is_refused(tmp_path):
@@ -366,3 +378,11 @@ def test_lists_of_one_length_are_a_matrix_and_others_are_named(tmp_path):
     pq.write_table(pa.table({"z": [[1.0], [1.0, 2.0]]}), tmp_path / "ragged.parquet")
     with pytest.raises(InputError, match="lists of 2 different lengths"):
         files.read_latents(tmp_path / "ragged.parquet")
+
+
+def test_lists_beside_the_embeddings_are_no_layers(tmp_path):
+    tokens = [["a"], ["b", "c"], [], ["d"]]
+    pq.write_table(pa.table({"z": Z.tolist(), "tokens": tokens}), tmp_path / "z.parquet")
+    layers = files.read_layers(tmp_path / "z.parquet", 4)
+    np.testing.assert_array_equal(layers.pop("z"), Z)
+    assert not layers
