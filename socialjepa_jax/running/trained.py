@@ -1,5 +1,6 @@
 """Trained encoders of a run's folder."""
 
+import hashlib
 import json
 import pathlib
 
@@ -30,20 +31,44 @@ def load(path: str | pathlib.Path) -> Encoders:
         return Encoders.load(path)
     try:
         experiment = config.from_config_dict(json.loads((path / "config.json").read_bytes()))
-        statistics = json.loads((path / _STATISTICS).read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not the workdir of a run: {error}") from None
+    mean, std = _statistics(path / _STATISTICS)
+    if not (path / "checkpoints").is_dir():
+        raise InputError(f"{path} holds no checkpoint yet")
     parts = build.build(experiment, devices=jax.devices()[:1])
     with Checkpoints(path / "checkpoints", 1, read_only=True) as checkpoints:
         state = checkpoints.restore(parts.abstract_state)
     if state is None:
         raise InputError(f"{path} holds no checkpoint yet")
     params, aux = sharding.fetch((state.params, state.aux))
-    mean, std = (np.asarray(statistics[name], np.float32) for name in ("mean", "std"))
     return Encoders(experiment, params, aux, mean, std)
 
 
 def save_statistics(workdir: pathlib.Path, feed: ImageFeed) -> None:
-    """Writes the pixel statistics of a run, which `load` reads."""
+    """Writes the pixel statistics of a run and their digest, which `load` reads."""
     mean, std = sharding.fetch((feed.mean, feed.std))
-    write_json(workdir / _STATISTICS, {"mean": mean, "std": std})
+    digest = _digest(mean, std)
+    write_json(workdir / _STATISTICS, {"mean": mean, "std": std, "sha256": digest})
+
+
+def _statistics(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Reads the mean and standard deviation f32[A, C] of the pixels.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+        mean, std = (np.asarray(found[name], np.float32) for name in ("mean", "std"))
+        if found.get("sha256", _digest(mean, std)) != _digest(mean, std):  # older runs have none
+            raise ValueError("its SHA-256 differs")
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        raise InputError(
+            f"{path}: missing or damaged ({error}); the command of the run writes it anew"
+        ) from None
+    return mean, std
+
+
+def _digest(mean: np.ndarray, std: np.ndarray) -> str:
+    return hashlib.sha256(mean.tobytes() + std.tobytes()).hexdigest()
