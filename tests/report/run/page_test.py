@@ -67,14 +67,18 @@ def test_the_page_is_deterministic(page, workdir, dataset):
 
 def test_hostile_names_are_escaped(workdir, dataset):
     evil = "<script>alert(1)</script>"
-    config = {"name": evil, "agents": {"cameras": [0, 1, 0]}, "note": evil}
+    config = {"name": evil, "agents": {"cameras": [0, 1, 0]}, "note": f"{evil}\udcff"}
     (workdir / "config.json").write_text(json.dumps(config))
     (workdir / "environment.json").write_text(json.dumps({"jax": evil}))
     edit_scores(workdir, lambda row: row.update(row=row["row"].replace("pixel_pca", evil)))
     (workdir / "metrics.jsonl").unlink()
-    named = dataclasses.replace(dataset, name=evil, label_names=(evil, "$x^$", "c", "d", "e"))
+    names = (evil, "$x^$", "c", "d", "e", "unseen")
+    named = dataclasses.replace(dataset, name=evil, label_names=names)
     text = write_run_report(workdir, named).read_text()
     assert "<script" not in text and "&lt;script&gt;alert(1)" in text
+    assert r"\udcff" in text  # not UTF-8, as a path may be
+    chances = set(re.findall(r"chance is 1/(\d+)\.", text))
+    assert chances == {str(len(np.unique(dataset.labels)))}  # a category without states is none
 
 
 def test_an_empty_workdir_has_a_page_that_says_so(tmp_path, dataset):
