@@ -6,7 +6,6 @@ Missing and unreadable files read as empty: a run may have been stopped early.
 import json
 import math
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from socialjepa_jax.errors import DAMAGED_ARCHIVE
+from socialjepa_jax.npz import open_archive
 from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName
 from socialjepa_jax.report.tables import Interval
 
@@ -127,10 +128,11 @@ def _scores(path: Path) -> list[Score]:
 
 def _latents(path: Path) -> Latents | None:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            splits = {s: arrays[f"split_{s}"] for s in SPLITS if f"split_{s}" in arrays}
-            return Latents(arrays["latents"], arrays["state_ids"], splits)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        with open_archive(path) as archive:
+            names = {s: f"split_{s}" for s in SPLITS}
+            splits = {s: archive.read(n) for s, n in names.items() if n in archive.members}
+            return Latents(archive.read("latents"), archive.read("state_ids"), splits)
+    except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE) as error:
         logging.warning("%s is left out of the report: %s", path, error)
         return None
 

@@ -126,7 +126,9 @@ def test_missing_numbers_are_not_available(workdir, dataset):
 
 
 def test_one_readable_agent_cannot_be_mapped(workdir, dataset):
-    (workdir / "latents" / "agent_1.npz").unlink()
+    encrypted = bytearray((workdir / "latents" / "agent_1.npz").read_bytes())
+    encrypted[encrypted.index(b"PK\1\2") + 8] |= 1
+    (workdir / "latents" / "agent_1.npz").write_bytes(encrypted)
     (workdir / "latents" / "agent_2.npz").write_bytes(b"PK\x03\x04 cut short")
     (workdir / "metrics.jsonl").unlink()
     text = write_run_report(workdir, dataset).read_text()
