@@ -182,6 +182,13 @@ def test_a_misspelt_key_in_a_config_file_is_named(misspelt):
     assert "lerning_rate" in stderr
 
 
+def test_a_fault_of_a_config_file_is_not_blamed_on_an_override(tmp_path):
+    path = tmp_path / "faulty.py"
+    path.write_text("def get_config():\n    return {}['run']\n")
+    code, _, stderr = launch(f"--config={path}", "--workdir=w", "--config.run.steps=25")
+    assert code == 2 and stderr == "error: KeyError: 'run'\n"
+
+
 def test_a_start_does_not_wait_for_what_only_some_runs_need():
     code = "import sys, socialjepa_jax.train; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -74,8 +74,11 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
     except Exception as error:  # a config file is code and may raise anything
         # config_flags escapes some messages twice.
         text = str(error).replace("\\n", " ").replace("\\", "")
-        unknown = isinstance(error, AttributeError | LookupError) and _unknown(text, argv)
-        _exit(InputError(unknown or f"{type(error).__name__}: {text}"))
+        frames = traceback.extract_tb(error.__traceback__)
+        loading = any(f.name == "parse" and f.filename.endswith("config_flags.py") for f in frames)
+        unknown = isinstance(error, AttributeError | LookupError) and not loading
+        setting = _unknown(text, argv) if unknown else ""
+        _exit(InputError(setting or f"{type(error).__name__}: {text}"))
 
 
 def _unknown(text: str, argv: Sequence[str]) -> str:
