@@ -489,8 +489,10 @@ SURVIVORS = (
     Mutant(
         "the tool's ways back change rows",
         _QUALITY,
-        '"regression": ("back by regression"',
-        '"regression": ("back by the inverse"',
+        '"regression": ("back by regression", "the reverse regression of y against x"),\n'
+        '    "inverse": (',
+        '"inverse": ("back by regression", "the reverse regression of y against x"),\n'
+        '    "regression": (',
         _TOOL,
     ),
     Mutant(
