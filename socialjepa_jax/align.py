@@ -10,8 +10,11 @@ items.csv. Exit codes: 0 done, 2 bad input.
 
 import contextlib
 import dataclasses
+import functools
 import os
+import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -42,7 +45,13 @@ from socialjepa_jax.running import launch
 def cli() -> None:
     """Runs the command line, for `socialjepa-align` and `python -m socialjepa_jax.align`."""
     define_flags(flags.FLAGS)
+    warnings.showwarning = lambda message, *_, **__: _warn_once(str(message))
     launch.run(lambda: main(flags.FLAGS))
+
+
+@functools.cache  # a study fits many maps
+def _warn_once(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def define_flags(values: flags.FlagValues) -> None:

@@ -188,6 +188,7 @@ def bad(folder):
         "structured": np.zeros(ROWS, dtype=[("a", "f4"), ("b", "f4")]),
         "one_group": np.zeros(ROWS, int),
         "three_groups": np.arange(ROWS) % 3,
+        "faint": x * np.float32([1, 1, 1e-13]),
     }.items():
         np.save(folder / f"{name}.npy", array)
     np.save(folder / "objects.npy", np.array([{}] * ROWS, object), allow_pickle=True)
@@ -345,8 +346,12 @@ def in_a_process(folder, *arguments):
 
 def test_the_command_itself(folder, bad, tmp_path):
     out = tmp_path / "out"
-    pair = ["--x=x.npy", "--y=y.npy", f"--out={out}", *QUICK]
-    assert in_a_process(folder, *pair) == (0, f"Report: {out / 'report.html'}\n", "")
+    pair = ["--x=faint.npy", "--y=y.npy", f"--out={out}", *QUICK]
+    warned = (
+        "warning: x: 1 of 3 features vary by less than 1e-12 of max(1, |mean|) and count as "
+        "constant (features 2); rescale them to use them\n"
+    )
+    assert in_a_process(folder, *pair) == (0, f"Report: {out / 'report.html'}\n", warned)
     for arguments, message in [
         (["--x=x.npy", "--y=flat.npy", "--out=new"], "error: flat.npy: all 2 features"),
         (["--nonsense=1"], "nonsense"),

@@ -68,7 +68,7 @@ def fit(
         scale: True to fit one global scale with "procrustes".
 
     Returns:
-        The fitted map.
+        The fitted map. A warning names features that vary too little to be standardised.
 
     Raises:
         InputError: if latents or options cannot be used.
