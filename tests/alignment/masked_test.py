@@ -5,6 +5,7 @@ import pytest
 
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.moments import Moments
+from socialjepa_jax.alignment.study.inputs import match_ids
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import compare_spaces
 from socialjepa_jax.alignment.study.study import run_study
@@ -50,6 +51,7 @@ CALLS = {
     ),
     "run_study": (lambda: run_study(X, Y, Settings(), strata=GROUPS), "strata has"),
     "compare_spaces": (lambda: compare_spaces([X, M], Settings()), "has"),
+    "match_ids": (lambda: match_ids([GROUPS, LABELS], ["a.npy", "b.npy"]), "a.npy has"),
     "fit_probe": (lambda: fit_probe(X, GROUPS, 8), "labels has"),
     "identifiability": (lambda: fit_affine(X, M), "y has"),
     "images": (

@@ -13,7 +13,7 @@ import numpy as np
 
 from socialjepa_jax.alignment.moments import BLOCK_ROWS
 from socialjepa_jax.alignment.study import files
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, as_array
 
 _LISTED_ROWS = 20  # bad rows named in a message
 _NUMBER, _PLAIN_NUMBER = re.compile(r"\s*[+-]?\d+\s*"), re.compile(r"0|-?[1-9][0-9]*")
@@ -260,6 +260,7 @@ def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarra
         InputError: if an id occurs twice in a file, no id occurs in all files, or ids of two kinds
             cannot be compared.
     """
+    ids = [as_array(column, name) for name, column in zip(names, ids)]
     for name, column in zip(names, ids):
         _check_unique(name, column)
     ids = _comparable(ids, names)
