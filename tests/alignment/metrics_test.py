@@ -170,5 +170,7 @@ def test_noise_ceiling_is_the_share_of_variance_between_states():
     states = np.repeat(np.arange(2000), 3)
     z = 2 * rng.normal(size=(2000, 3))[states] + rng.normal(size=(6000, 3))
     np.testing.assert_allclose(alignment.noise_ceiling(z, states), 4 / 5, atol=0.02)
+    few = np.array([[0.0], [2.0], [7.0]])  # within: (1 + 1) / 1; about the mean 3: (9 + 1 + 16) / 2
+    np.testing.assert_allclose(alignment.noise_ceiling(few, [0, 0, 1]), 1 - 2 / 13, rtol=1e-12)
     with pytest.raises(InputError, match="one repeat"):
         alignment.noise_ceiling(z[:10], np.arange(10))

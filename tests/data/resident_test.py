@@ -41,6 +41,9 @@ def test_all_states_come_in_order_and_the_last_chunk_is_padded():
     whole = np.concatenate(chunks, axis=1)
     np.testing.assert_array_equal(whole[:, :7], images[[1, 0, 1]])
     np.testing.assert_array_equal(whole[:, 7:], images[[1, 0, 1], 6:7].repeat(2, axis=1))
+    trained_on = images[[1, 0, 1], :5] / 255.0
+    np.testing.assert_allclose(feed.mean, trained_on.mean(axis=(1, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(feed.std, trained_on.std(axis=(1, 2, 3)), rtol=1e-6)
     assert feed.at(0) is feed.at(5) and feed.good.all() and not feed.scalars(1.0)
 
 
