@@ -3,8 +3,8 @@
 Prints one table, a line for each check, and ends with `N passed, M failed`.
 
 Command: python -m experiments.bench_reliability --quick
-Cost: 7 minutes on 2 CPU cores; `--full` kills and damages five times as often.
-Expected: 21 passed, 0 failed. Of 20 kills, 19 leave a checkpoint to go on from, 0 losses differ;
+Cost: 12 minutes on 2 CPU cores; `--full` kills, flips and steps five times as often.
+Expected: 29 passed, 0 failed. Of 20 kills, 19 leave a checkpoint to go on from, 0 losses differ;
 0 of 150 flipped bits are restored silently; 2 processes x 2 devices end within 4.5e-8 of 1 x 4.
 """
 
@@ -20,6 +20,7 @@ from absl import flags, logging
 
 from experiments.reliability import (
     checkpoints,
+    folders,
     hostile,
     hosts,
     interruptions,
@@ -27,6 +28,7 @@ from experiments.reliability import (
     states,
     stream_hosts,
     streams,
+    surroundings,
     topologies,
 )
 from experiments.reliability.fixture import Figures, Fixture
@@ -35,12 +37,21 @@ from socialjepa_jax.errors import InputError, check_one_of
 CHECKS: dict[Callable[..., Figures], str] = {
     interruptions.kills: "bit-identical, half from a checkpoint",
     states.mutations: "every one noticed",
-    interruptions.signals: "15 of 15 saved",
+    interruptions.signals: "20 of 20 saved",
     checkpoints.bit_flips: "0 of 150 silent",
     checkpoints.damaged_latest: "10 of 10 use the one before",
     refusals.refusals: "8 of 8 before compiling",
+    folders.planted_links: "all refused by name, targets intact",
+    folders.damaged_folders: "refused or gone on, <= 2 lines lost",
+    folders.places: "odd, stale or moved: all end, equal",
     interruptions.locked: "refused, taken over after a kill",
     checkpoints.full_disk: "exit 3, others intact",
+    folders.full_elsewhere: "exit 3 with one line, then equal",
+    surroundings.environments: "equal, or refused by name",
+    surroundings.clock_jumps: "equal",
+    surroundings.races: "one of 4 runs, 3 refused",
+    surroundings.pauses: "equal; a pair goes on",
+    surroundings.growth: "< 20 MB and <= 2 files more",
     states.skipped_batch: "equal to the run without it",
     states.stops_after_many: "exit 3, nothing saved",
     hostile.hostile_files: ">= 60, 0 executed, 0 accepted",
@@ -73,6 +84,8 @@ def run(names: list[str], factor: int, folder: pathlib.Path) -> int:
     settings: dict[str, dict[str, int]] = {
         "kills": {"count": 20 * factor},
         "bit_flips": {"count": 150 * factor},
+        "damaged_folders": {"count": 100 * factor},
+        "growth": {"steps": 2000 * factor},
         "stream_processes": {"every": factor > 1},
     }
     fixture, failed, checks = Fixture(folder), 0, {check.__name__: check for check in CHECKS}

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.reliability import faults
 from socialjepa_jax import evaluation, loop
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.arrays import ArraysData
@@ -133,6 +134,9 @@ class Fault:
         raises: an error is raised instead of sending a signal.
         late: seconds that pass before the pictures are looked for.
         records: nothing goes wrong, but `batches_<index>.jsonl` says what the devices are given.
+        act: of `faults.ACTS`, done in the phase instead of sending a signal; "" for none.
+        clock: the clock jumps, forth and back.
+        options: names and values of options of jax, as environment variables set them.
     """
 
     phase: str = ""
@@ -143,6 +147,9 @@ class Fault:
     raises: bool = False
     late: float = 0.0
     records: bool = False
+    act: str = ""
+    clock: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -265,9 +272,15 @@ def child(
     for number, name in ((1, "stdout"), (2, "stderr")):  # collectives write to the first
         log = os.open(workdir / f"{name}{own}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, number)
+    for name, value in fault.options:
+        jax.config.update(name, value)
     if fault.file_limit:
-        _limit_files(fault.file_limit)
-    _inject(fault, what)
+        faults.limit_files(fault.file_limit)
+    if fault.act == "read only":
+        faults.own_mounts()
+    if fault.clock:
+        time.time = faults.jumping_clock()
+    _inject(fault, what, workdir)
     if fault.records:
         _record(workdir / f"batches_{place.index if place else 0}.jsonl")
     # The page is drawn for seconds, and nothing here depends on it.
@@ -282,13 +295,6 @@ def child(
         code, message = launch.exit_status(error)
         print(message, file=sys.stderr)
         sys.exit(code)
-
-
-def _limit_files(size: int) -> None:
-    import resource  # not on every platform
-
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes fail with EFBIG instead
 
 
 def batch_digest(rows: Any, images: Any) -> str:
@@ -316,7 +322,7 @@ def _record(path: pathlib.Path) -> None:
     StreamFeed.at = recorded  # type: ignore[method-assign]
 
 
-def _inject(fault: Fault, what: Experiment) -> None:
+def _inject(fault: Fault, what: Experiment, workdir: pathlib.Path) -> None:
     """Makes the phase of a fault send its signal, by wrapping what the phase calls."""
     entries = 0
 
@@ -326,6 +332,9 @@ def _inject(fault: Fault, what: Experiment) -> None:
         if entries == fault.after + 1:
             if fault.raises:
                 raise RuntimeError("an injected error")
+            if fault.act:
+                faults.ACTS[fault.act](workdir)
+                return
             threading.Timer(delay, os.kill, (os.getpid(), fault.number)).start()
             time.sleep(0.0 if delay else 0.05)
 

@@ -114,7 +114,7 @@ def start_alone(function: Callable[..., None], *arguments: object) -> subprocess
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=root)
 
 
-ENDS = {"end": 0, "kill": -signal.SIGKILL, "signal": 75, "exception": 1}
+ENDS = {"end": 0, "kill": -signal.SIGKILL, "signal": 75, "exception": 1, "worker": 3}
 """How a streamed run with workers can end: name -> exit code."""
 
 
@@ -132,9 +132,12 @@ def _ended(fixture: Fixture, folder: pathlib.Path, name: str) -> Figures:
     given = json.dumps(dataclasses.asdict(fault))
     child = start_alone(run_alone, folder, workdir, fixture.folder / "xla", given)
     number = {"kill": signal.SIGKILL, "signal": signal.SIGTERM}.get(name)
-    started = workers_until(lambda: number and len(runs.losses(workdir)) > 1, [child])
+    early = number or name == "worker"
+    started = workers_until(lambda: early and len(runs.losses(workdir)) > 1, [child])
     if number is not None:
         child.send_signal(number)
+    elif name == "worker":  # as the kernel does where memory is short
+        os.kill(max(pid for pid in started if _is_worker(pid)), signal.SIGKILL)
     code = child.wait(60)
     left = workers_left(started, 3, before)
     return Figures.of(exit_code=(code, code == ENDS[name]), **left.named)
@@ -158,6 +161,11 @@ def workers_until(
             break
         time.sleep(0.05)
     return started
+
+
+def _is_worker(pid: int) -> bool:
+    path = pathlib.Path(f"/proc/{pid}/cmdline")
+    return path.exists() and b"spawn_main" in path.read_bytes()
 
 
 def workers_left(started: Collection[int], expected: int, segments_before: set[str]) -> Figures:

@@ -127,7 +127,7 @@ def test_an_evaluation_writes_one_line_a_step_and_keeps_the_first_latents():
 def test_the_best_is_kept_and_the_same_step_not_twice():
     checkpoints = Saved()
     best = hooks.KeepBest(checkpoints, "r2", lambda s: s["r2"], {"v": 1}, best=0.5, step=4)
-    for step, r2 in ((4, 0.9), (8, 0.4), (8, 0.7), (12, 0.6)):
+    for step, r2 in ((4, 0.9), (8, 0.4), (8, 0.7), (10, 0.6), (12, 0.7)):
         best(progress(step), {"r2": r2})
     assert checkpoints.saves == [8] and checkpoints.manifests == [{"v": 1, "best": {"r2": 0.7}}]
 

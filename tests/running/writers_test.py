@@ -17,6 +17,8 @@ def test_lines_and_tensorboard_hold_the_same(tmp_path):
     with Writer(tmp_path, 0, 10) as writer:
         writer.write(5, "train", {"agent_0/loss": 0.25})
         writer.write(10, "eval", {"pair_0_1/state/r2": 0.5})
+        assert writer.holds(10, "eval") and writer.holds(5, "train")
+        assert not (writer.holds(10, "train") or writer.holds(5, "eval"))
     first, second = _lines(tmp_path)
     assert (first["step"], first["kind"], first["agent_0/loss"]) == (5, "train", 0.25)
     assert second["pair_0_1/state/r2"] == 0.5

@@ -16,7 +16,7 @@ from absl import logging
 
 from socialjepa_jax.errors import DAMAGED_ARCHIVE
 from socialjepa_jax.npz import open_archive
-from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName
+from socialjepa_jax.records import CONTROLS, PARTIALLED, RowName, json_lines
 from socialjepa_jax.report.tables import Interval
 
 SPLITS = {"instance": "held-out objects", "state": "held-out states"}
@@ -97,15 +97,11 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Reads JSON lines, sorted by step; the broken last line of a killed run is left out."""
-    lines = []
-    for text in path.read_text().splitlines() if path.exists() else ():
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(line, dict) and "step" in line:
-            lines.append(line)
+    """Reads JSON lines, sorted by step, without those that are damaged."""
+    try:
+        lines = [line for _, line in json_lines(path) if line]
+    except OSError:
+        return []
     return sorted(lines, key=lambda line: line["step"])
 
 

@@ -17,7 +17,7 @@ def test_six_kills(fixture):
 @pytest.mark.parametrize("phase", runs.PHASES)
 def test_signals(fixture, phase):
     found = interruptions.signals(fixture, (phase,))
-    assert found["wrong"] == [] and found["cases"] == 3 and found.passed
+    assert found["wrong"] == [] and found["cases"] == 4 and found.passed
 
 
 @pytest.mark.nightly

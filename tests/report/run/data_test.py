@@ -32,6 +32,15 @@ def test_a_line_cut_short_is_left_out(tmp_path):
     assert steps.tolist() == [10, 20] and math.isnan(losses[0]) and losses[1] == 2
 
 
+def test_a_damaged_line_is_left_out_alone_and_null_is_no_number(tmp_path):
+    line = b'{"step": %d, "kind": "train", "agent_0/loss": %s}'
+    lines = [line % (1, b"4"), (line % (2, b"9")).replace(b"s", b"\xf3"), line % (3, b"null"),
+             line.replace(b"%d", b'"4"') % b"1", line % (5, b"2")]  # fmt: skip
+    (tmp_path / "metrics.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    steps, losses = data.curve(data.read_run(tmp_path).train, "agent_0/loss")
+    assert steps.tolist() == [1, 3, 5] and losses.tolist()[::2] == [4, 2] and math.isnan(losses[1])
+
+
 def test_pick_takes_one_score_a_pair(run):
     scores = pick(run, "trained", "instance")
     assert [(s.x, s.y, s.back) for s in scores] == [
