@@ -99,7 +99,7 @@ def apply(adamw, groups, steps, params=None):
 
 
 def test_groups_decide_what_decays():
-    adamw = optim.AdamW(weight_decay=0.5, final_weight_decay=0.5)
+    adamw = optim.AdamW(weight_decay=0.5, final_weight_decay=0.1)
     masked = {name: optim.Group(decays=name == "kernel") for name in _params()}
     chex.assert_trees_all_equal(apply(adamw, masked, 4), apply(adamw, None, 4))
     nothing = dict.fromkeys(_params(), optim.Group(decays=False))

@@ -11,6 +11,7 @@ def score(x, y, x_test, y_test):
 def test_permutation_null_tells_real_pairs_from_none():
     real = permutation.permutation_null(score, world_pairs(100), world_pairs(80, seed=1), num=19)
     assert real.p_value("r2") == 1 / 20
+    assert len(set(real.samples["r2"])) == 19  # no shuffle is another
     assert real.samples["r2"].max() < 0.2 < real.observed["r2"]
     assert real.observed["r2"] < real.calibrated("r2", 1.0) < 1.0  # the null mean is negative
     unrelated = (

@@ -27,6 +27,18 @@ def test_a_batch_is_normalised_and_carries_its_statistics():
     np.testing.assert_array_equal(batch["std"], std)
 
 
+def test_changes_follow_the_state_and_not_its_place():
+    images = jnp.asarray(np.random.default_rng(1).random((12, 4, 5, 3)) * 255, jnp.uint8)
+    draw = jax.jit(lambda rows: resident.image_batch(
+        images[rows], rows, jax.random.key(0), Augment(flip=True), jnp.zeros(3), jnp.ones(3)
+    )["image"])  # fmt: skip
+    order = np.random.default_rng(2).permutation(12)
+    batch = draw(jnp.arange(12))
+    np.testing.assert_array_equal(draw(jnp.asarray(order)), batch[order])
+    mirrored = (np.asarray(batch) != np.asarray(images / 255.0, np.float32)).any((1, 2, 3))
+    assert 0 < mirrored.sum() < 12
+
+
 def test_all_states_come_in_order_and_the_last_chunk_is_padded():
     images = np.random.default_rng(0).integers(0, 256, (2, 7, 4, 4, 1), np.uint8)
     checks = []

@@ -27,11 +27,12 @@ def test_pixel_pca_keeps_no_more_than_there_is():
     assert controls.pixel_pca(images, np.arange(6), 32).shape == (9, 5)
 
 
-def test_thinning_misses_no_level_of_a_factor_that_rows_are_sorted_by(monkeypatch):
-    """Rows cycle through three lightings; taking every third one would see a single lighting."""
+@pytest.mark.parametrize("sorted_by", [False, True])
+def test_thinning_misses_no_level_of_a_factor_that_rows_are_sorted_by(sorted_by, monkeypatch):
+    """Every third row, or the first third of the rows, would see a single lighting."""
     monkeypatch.setattr(controls, "_PCA_ROWS", 60)
     rng = np.random.default_rng(0)
-    lighting = np.tile([0, 1, 2], 60)
+    lighting = np.repeat([0, 1, 2], 60) if sorted_by else np.tile([0, 1, 2], 60)
     patterns = rng.integers(0, 256, (3, 4, 4, 1), dtype=np.uint8)
     latents = controls.pixel_pca(patterns[lighting], np.arange(180), 8)
     means = np.stack([latents[lighting == level].mean(axis=0) for level in range(3)])

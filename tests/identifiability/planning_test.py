@@ -53,6 +53,23 @@ def test_path_of_known_length():
     assert np.isin(averaged.paths[0, 1], [0.0, 0.5, 1.0]).all()
 
 
+def test_detour_of_known_shape():
+    """Latents on a line, whose states lie on a tent two units wide and one high."""
+    tent = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+    plans = planning.straight_line_plans(tent, np.arange(3.0)[:, None], np.array([[0, 2]]), steps=2)
+    np.testing.assert_allclose(plans.paths[0], tent)
+    np.testing.assert_allclose(plans.length_ratio, [np.sqrt(2)])
+    np.testing.assert_allclose(plans.deviation, [1 / 3 / 2])  # in units of the chord
+
+
+def test_neighbours_are_averaged_by_the_inverse_of_their_distance():
+    states, latents = np.array([[0.0], [1.0], [10.0]]), np.array([[0.0], [1.0], [2.0]])
+    plans = planning.straight_line_plans(
+        states, latents, np.array([[0, 1]]), steps=4, neighbors=2, exact_ends=True
+    )
+    np.testing.assert_allclose(plans.paths[0, :, 0], [0.0, 0.25, 0.5, 0.75, 1.0])
+
+
 def test_pairs_are_distinct_and_repeatable():
     pairs = planning.random_pairs(10, 500, seed=3)
     assert (pairs[:, 0] != pairs[:, 1]).all()

@@ -141,13 +141,6 @@ DATA = (
         _COLOURS,
     ),
     Mutant(
-        "a half is not inverted",
-        _COLOUR,
-        "jnp.where(image_HWC < 0.5,",
-        "jnp.where(image_HWC <= 0.5,",
-        _COLOURS,
-    ),
-    Mutant(
         "jitter only brightens",
         _COLOUR,
         "minval=1 - strength, maxval",

@@ -2,4 +2,45 @@
 
 from tests.mutants.mutant import Mutant
 
-EQUIVALENT: tuple[tuple[Mutant, str], ...] = ()
+EQUIVALENT = (
+    (
+        Mutant(
+            "a half is not inverted",
+            "socialjepa_jax/data/augment/colour.py",
+            "jnp.where(image_HWC < 0.5,",
+            "jnp.where(image_HWC <= 0.5,",
+            (),
+        ),
+        "1 - 0.5 is 0.5",
+    ),
+    (
+        Mutant(
+            "the centres of averaged weights carry gradient",
+            "socialjepa_jax/objectives/lejepa.py",
+            "global_BGP = jax.lax.stop_gradient(average.projection)",
+            "global_BGP = average.projection",
+            (),
+        ),
+        "they depend on the carried state, by which nothing is differentiated",
+    ),
+    (
+        Mutant(
+            "an image's error is divided by its own weight",
+            "socialjepa_jax/objectives/ijepa.py",
+            "reduce.mean((weight_BP * error_BP).sum(1)) / reduce.mean(weight_BP.sum(1))",
+            "reduce.mean((weight_BP * error_BP).sum(1) / weight_BP.sum(1))",
+            (),
+        ),
+        "all images of a batch have blocks of one size, so that their weights have one sum",
+    ),
+    (
+        Mutant(
+            "kept singular values reach the threshold",
+            "socialjepa_jax/alignment/maps.py",
+            "s > s[0] / self.kappa_max",
+            "s >= s[0] / self.kappa_max",
+            (),
+        ),
+        "a computed singular value is equal to the threshold by accident alone",
+    ),
+)

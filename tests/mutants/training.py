@@ -17,7 +17,8 @@ _SKIPS = (
     "tests/agents_test.py::test_a_bad_update_is_as_if_it_had_not_been_made",
     "tests/agents_test.py::test_after_too_many_skips_an_agent_stays_as_it_is",
 )
-_BY_HAND = ("tests/agents_test.py::test_sharded_step_equals_the_objective_by_hand",)
+_STREAMS = ("tests/keys_test.py",)
+_PARTS = ("tests/build_test.py",)
 _OPTIMISER = ("tests/optim_test.py",)
 _HOOK = ("tests/running/hooks_test.py",)
 _WATCHED = ("tests/running/monitors_test.py",)
@@ -74,21 +75,21 @@ TRAINING = (
         _KEYS,
         "return loss_key, augment_key",
         "return loss_key, loss_key",
-        _BY_HAND,
+        _STREAMS,
     ),
     Mutant(
         "every step has the same keys",
         _KEYS,
         "jax.random.split(jax.random.fold_in(agent_key(seed, Stream.STEP), step))",
         "jax.random.split(agent_key(seed, Stream.STEP))",
-        _BY_HAND,
+        _STREAMS,
     ),
     Mutant(
         "all streams of an agent are one",
         _KEYS,
         "jax.random.fold_in(jax.random.key(seed, impl=PRNG), stream)",
         "jax.random.fold_in(jax.random.key(seed, impl=PRNG), 0)",
-        ("tests/running/numerics_test.py::test_the_keys_of_an_agent_do_not_depend_on_the_default",),
+        _STREAMS,
     ),
     Mutant(
         "every shard takes the first rows",
@@ -102,14 +103,14 @@ TRAINING = (
         "socialjepa_jax/build.py",
         "experiment.seed * AGENT_SEEDS + seed",
         "experiment.seed + seed",
-        ("tests/wiring_test.py::test_the_same_initial_values_are_those_of_the_first_agent",),
+        _PARTS,
     ),
     Mutant(
         "held-out states are trained on",
         "socialjepa_jax/build.py",
         'if experiment.pretrain_on == "all":',
         'if experiment.pretrain_on == "train":',
-        ("tests/wiring_test.py",),
+        _PARTS,
     ),
     # The optimiser.
     Mutant(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageOps
-from scipy import ndimage
+from scipy import ndimage, stats
 
 from socialjepa_jax.data.augment import colour
 from socialjepa_jax.errors import InputError
@@ -90,6 +90,21 @@ def test_probabilities(name, probability):
     images = jax.jit(jax.vmap(lambda key: colour.augment_colour(image, key, config)))(keys)
     share = (np.asarray(images) != np.asarray(image)[None]).any(axis=(1, 2, 3)).mean()
     assert abs(share - probability) < 4 * np.sqrt(probability * (1 - probability) / 2000)
+
+
+@pytest.mark.parametrize("place, low, high", [(0, 0.6, 1.4), (3, -0.1, 0.1)])
+def test_strengths_are_uniform_on_both_sides(place, low, high):
+    """Brightness by its factor, hue by its turn, read from a picture of one colour."""
+    jitter = np.zeros(4)
+    jitter[place] = 0.4 if place == 0 else 0.1
+    image = jnp.broadcast_to(jnp.array([0.4, 0.2, 0.2]), (2, 2, 3))  # red: hue 0
+    config = colour.Colour(jitter=tuple(jitter.tolist()))
+    keys = jax.random.split(jax.random.key(3), 400)
+    changed = jax.jit(jax.vmap(lambda key: colour.augment_colour(image, key, config)))(keys)
+    pixels = np.asarray(changed[:, 0, 0], np.float64)
+    hues = np.array([colorsys.rgb_to_hsv(*pixel)[0] for pixel in pixels])
+    drawn = pixels[:, 0] / 0.4 if place == 0 else (hues + 0.5) % 1 - 0.5
+    assert stats.kstest(drawn, stats.uniform(low, high - low).cdf).pvalue > 1e-3
 
 
 def test_values_stay_in_the_unit_interval():
