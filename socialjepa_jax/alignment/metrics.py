@@ -94,7 +94,10 @@ def evaluate(
             over features; mse_raw: per feature in raw units of y.
         r2: pooled over features, baseline the test mean; r2_uniform: mean R2 of single features (a
             constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
-        dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`).
+        dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`); dsc_bound:
+            bound on its error, 0 where it is exact (up to 4,096 pairs, and where a histogram of
+            distances is too coarse), at most 1e-3 up to 20,000 pairs. Beyond, where the histogram
+            is too coarse, dsc is that of 20,000 random pairs.
         nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to the
             lowest index; nos_expected@k: expectation if ties are broken at random. Chance level is
             1 - k / (N - 1). Only for k < N.
@@ -191,7 +194,7 @@ def common_space(
 def geometry_metrics(
     a: Float64, b: Float64, neighbors: Sequence[int], *, exact: bool | None = None
 ) -> dict[str, float]:
-    """Computes dsc, cka, cka_debiased, nos@k and nos_expected@k of latents in one space.
+    """Computes dsc, dsc_bound, cka, cka_debiased, nos@k and nos_expected@k of latents in one space.
 
     Args:
         a, b: latents [N, D] in one space, or [N, D] and [N, E] in two.
@@ -202,6 +205,7 @@ def geometry_metrics(
     cka, cka_debiased = similarity.cka_pair(a, b)
     return {
         "dsc": geometry.dsc,
+        "dsc_bound": geometry.dsc_bound,
         "cka": cka,
         "cka_debiased": cka_debiased,
         **{f"nos@{k}": 1 - share for k, share in geometry.overlap.items()},

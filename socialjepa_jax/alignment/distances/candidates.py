@@ -65,8 +65,8 @@ class Candidates:
         rows, columns = (slice(first, first + len(d_BB)) for first in corner)
         for part, minima in zip((rows, columns), minima_BG):
             self._lower_bounds(part, minima)
-        bound_N = self._bound_N
-        flat_P = np.flatnonzero(d_BB <= np.maximum(bound_N[rows, None], bound_N[None, columns]))
+        of_rows, of_columns = (self._bounds(part) for part in (rows, columns))
+        flat_P = np.flatnonzero(d_BB <= np.maximum(of_rows[:, None], of_columns[None]))
         i_P, j_P = np.divmod(flat_P.astype(np.int32), np.int32(len(d_BB)))
         distance_P = d_BB.ravel()[flat_P]
         self._pairs.append((i_P + np.int32(corner[0]), j_P + np.int32(corner[1]), distance_P))
@@ -74,14 +74,14 @@ class Candidates:
         if self._kept > self._capacity:
             self._prune()
 
-    @property
-    def _bound_N(self) -> np.ndarray:
-        bound_N = self._minima_NK[:, -1]
+    def _bounds(self, part: slice = slice(None)) -> np.ndarray:
+        """Returns the bounds of some rows, with room for the errors of float32 distances."""
+        bound_B = self._minima_NK[part, -1]
         if self.sizes_N is None:
-            return bound_N
+            return bound_B
         with np.errstate(over="ignore"):
-            room_N = 2 * neighbors.distance_error(self.sizes_N, bound_N)
-            return np.minimum(bound_N + room_N, self._largest).astype(bound_N.dtype)
+            room_B = 2 * neighbors.distance_error(self.sizes_N[part], bound_B)
+            return np.minimum(bound_B + room_B, self._largest)
 
     def _lower_bounds(self, part: slice, minima_BG: np.ndarray) -> None:
         k = self._minima_NK.shape[1]
@@ -90,7 +90,8 @@ class Candidates:
 
     def _prune(self) -> None:
         i_P, j_P, d_P = self._all_pairs()
-        near = d_P <= np.maximum(self._bound_N[i_P], self._bound_N[j_P])
+        bound_N = self._bounds()
+        near = d_P <= np.maximum(bound_N[i_P], bound_N[j_P])
         self._pairs, self._kept = [(i_P[near], j_P[near], d_P[near])], int(near.sum())
         if self._kept > self._capacity // 2:
             raise TooManyTies
@@ -102,7 +103,8 @@ class Candidates:
     def matrix(self) -> sparse.csr_array:
         """Returns the remaining distances in both directions [N, N], columns ascending."""
         i_P, j_P, d_P = self._all_pairs()
-        of_i, of_j = d_P <= self._bound_N[i_P], d_P <= self._bound_N[j_P]
+        bound_N = self._bounds()
+        of_i, of_j = d_P <= bound_N[i_P], d_P <= bound_N[j_P]
         rows = np.concatenate([i_P[of_i], j_P[of_j]])
         columns = np.concatenate([j_P[of_i], i_P[of_j]])
         values = np.concatenate([d_P[of_i], d_P[of_j]])

@@ -1,8 +1,8 @@
 """Agreement of two spaces on distances (DSC) and on neighbours, without an N x N array.
 
 Up to 4,096 samples all results are exact, in float64. Beyond, one pass over float32 distances
-finds neighbours and fills a joint histogram of the two distances, which gives the rank correlation
-with a bound on its error. Several devices can share the pass.
+finds neighbours, which float64 checks, and fills a joint histogram of the two distances, which
+gives the rank correlation with a bound on its error. Several devices can share the pass.
 
 Shape suffixes: N samples, D and E features, P pairs i < j, B rows of a block.
 """
@@ -24,7 +24,9 @@ from socialjepa_jax.alignment.distances.histogram import PairStatistics, joint_s
 from socialjepa_jax.alignment.moments import Float64, as_latents, as_pairs
 from socialjepa_jax.errors import InputError
 
-EXACT = 4096  # largest number of samples for which all distances are ranked
+EXACT = 4096  # largest number of samples for which all distances are always ranked
+MAX_EXACT = 20_000  # largest number for which they are ranked if the histogram is too coarse
+MAX_BOUND = 1e-3  # on the error of the histogram
 BINS = 2048  # side of the joint histogram
 
 
@@ -34,7 +36,8 @@ class Geometry:
 
     Attributes:
         dsc: Spearman correlation of the distances of all pairs i < j, average ranks for ties.
-        dsc_bound: bound on the error of `dsc`; 0 if it is exact.
+        dsc_bound: bound on the error of `dsc`; 0 if it is exact. Above `MAX_BOUND` only beyond
+            `MAX_EXACT` samples: `dsc` is then that of `MAX_EXACT` samples drawn at random.
         overlap: k -> NO@k, eq. (7), ties to the lowest index. Samples are removed from their own
             neighbours by index.
         overlap_expected: k -> expectation of NO@k if ties are broken at random.
@@ -65,23 +68,69 @@ def compare(
         ks: numbers of neighbours; those >= N are left out.
         bins: side H of the joint histogram.
         exact: True to rank all distances in float64, False for the joint histogram; None for exact
-            up to 4,096 samples.
+            up to 4,096 samples. Where the bound of the histogram exceeds `MAX_BOUND`, distances are
+            ranked nevertheless, of at most `MAX_EXACT` samples.
         mesh: devices to share the rows; None for one.
     """
-    x_ND, y_NE = as_pairs(x, y, "x", "y")
-    n = len(x_ND)
-    if n < 3:
-        raise InputError(f"distances of at least 3 samples are needed, got {n}")
-    exact = n <= EXACT if exact is None else exact
-    ks = tuple(k for k in ks if k < n)
+    x_ND, y_NE = _checked(x, y)
+    exact = len(x_ND) <= EXACT if exact is None else exact
+    ks = tuple(k for k in ks if k < len(x_ND))
     pairs = _pair_statistics(x_ND, y_NE, ks, 0 if exact else bins, mesh)
     if pairs.joint is None:
-        distances = pairs.distances or [pair_distances(z) for z in (x_ND, y_NE)]
-        value, bound = _pearson(*(average_ranks(d_P) for d_P in distances)), 0.0
+        value, bound = _rank_correlation(x_ND, y_NE, pairs.distances), 0.0
     else:
         value, bound = joint_spearman(pairs.joint)
+        if not bound <= MAX_BOUND:
+            value, bound = _ranked(x_ND, y_NE, value, bound)
     by_index, expected = (dict(zip(ks, shares.tolist())) for shares in pairs.overlaps)
     return Geometry(value, bound, by_index, expected, pairs.joint)
+
+
+def joint_histogram(x: ArrayLike, y: ArrayLike, *, bins: int = BINS) -> np.ndarray:
+    """Counts pairs in bins of about equal mass of the distances in x and y: int64 [H, H]."""
+    joint = _pair_statistics(*_checked(x, y), (), bins, None).joint
+    assert joint is not None
+    return joint
+
+
+def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
+    x_ND, y_NE = as_pairs(x, y, "x", "y")
+    if len(x_ND) < 3:
+        raise InputError(f"distances of at least 3 samples are needed, got {len(x_ND)}")
+    return x_ND, y_NE
+
+
+def _ranked(x_ND: Float64, y_NE: Float64, value: float, bound: float) -> tuple[float, float]:
+    """Ranks distances of at most `MAX_EXACT` samples, where a histogram gave `value` +- `bound`.
+
+    Returns:
+        The correlation, and the bound on its difference to that of all samples.
+    """
+    if not min(np.ptp(z, axis=0).max() for z in (x_ND, y_NE)):
+        return float("nan"), 0.0  # no distances to be ranked
+    if len(x_ND) <= MAX_EXACT:
+        return _rank_correlation(x_ND, y_NE), 0.0
+    rows = np.random.default_rng(0).choice(len(x_ND), MAX_EXACT, replace=False)
+    drawn = _rank_correlation(x_ND[rows], y_NE[rows])
+    return drawn, float(np.nan_to_num(abs(drawn - value) + bound, nan=2.0))
+
+
+def _rank_correlation(
+    x_ND: Float64, y_NE: Float64, distances: Sequence[Float64] | None = None
+) -> float:
+    """Correlates the ranks of all distances; given distances are overwritten."""
+    given = distances or _pair_statistics(x_ND, y_NE, (), 0, None).distances
+    spaces = list(given or map(pair_distances, (x_ND, y_NE)))
+    del distances, given  # every array of pairs counts: one takes 1.6 GB for 20,000 samples
+    ranks = [_centred_ranks(spaces.pop(0)) for _ in range(2)]
+    norms = np.sqrt(np.prod([r_P @ r_P for r_P in ranks]))
+    return float(ranks[0] @ ranks[1] / norms) if norms > 0 else float("nan")
+
+
+def _centred_ranks(distances_P: Float64) -> Float64:
+    ranks_P = average_ranks(distances_P)
+    ranks_P -= (len(ranks_P) - 1) / 2
+    return ranks_P
 
 
 def _pair_statistics(
@@ -108,7 +157,7 @@ def pair_distances(z: ArrayLike) -> Float64:
     count = len(z_ND)
     parts = []
     with jax.enable_x64(True):
-        padded = jnp.asarray(neighbors.padded(z_ND, "float64"))
+        padded = jnp.asarray(neighbors.padded(z_ND, "float64", scaled=False))
         for rows_B in neighbors.row_blocks(len(padded)):
             d_BN = np.asarray(_block_distances(padded, rows_B))[rows_B < count, :count]
             parts.append(d_BN[np.arange(count)[None] > rows_B[rows_B < count, None]])
@@ -124,10 +173,11 @@ def average_ranks(distances_P: Float64) -> Float64:
     """Ranks of rounded distances (of `neighbors.squared_distances`) from 0, averaged over ties.
 
     The ten digits of a distance and the index of its pair fit into one integer; sorting these
-    integers takes half the time of an argsort.
+    integers takes half the time of an argsort. The distances are overwritten.
     """
-    bits_P = distances_P.view(np.int64) >> neighbors.ROUNDED_BITS
-    bits_P -= bits_P[bits_P > 0].min(initial=bits_P.max()) - 1  # the least positive becomes 1
+    bits_P = distances_P.view(np.int64)
+    bits_P >>= neighbors.ROUNDED_BITS
+    bits_P -= bits_P.min(where=bits_P > 0, initial=bits_P.max()) - 1  # the least positive becomes 1
     np.maximum(bits_P, 0, out=bits_P)
     shift = len(bits_P).bit_length()
     if int(bits_P.max()).bit_length() + shift < 64:
@@ -139,14 +189,12 @@ def average_ranks(distances_P: Float64) -> Float64:
     else:
         order_P = np.argsort(bits_P)
         bits_P = bits_P[order_P]
-    starts = np.append(0, 1 + np.flatnonzero(bits_P[1:] != bits_P[:-1]))
-    counts = np.diff(starts, append=len(bits_P))
+    first_P = np.append(True, bits_P[1:] != bits_P[:-1])
+    sorted_P = np.arange(len(bits_P), dtype=np.float64)
+    if not first_P.all():
+        starts = np.flatnonzero(first_P)
+        counts = np.diff(starts, append=len(bits_P))
+        sorted_P = np.repeat(starts + (counts - 1) / 2, counts)
     ranks_P = np.empty(len(bits_P))
-    ranks_P[order_P] = np.repeat(starts + (counts - 1) / 2, counts)
+    ranks_P[order_P] = sorted_P
     return ranks_P
-
-
-def _pearson(a: Float64, b: Float64) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    norms = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / norms) if norms > 0 else float("nan")

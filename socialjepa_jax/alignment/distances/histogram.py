@@ -1,7 +1,7 @@
 """Statistics of all pairs, the joint histogram of their distances, and its rank correlation.
 
 Shape suffixes: N samples, D features, B rows and C columns of a block, P pairs i < j, H histogram
-bins, F fine bins.
+bins, F cells, G groups.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 
 from socialjepa_jax.alignment.moments import Float64
 
-_FINE = 1 << 20  # bins of float32 bit patterns, each of which is mapped to a bin of equal mass
-_SAMPLE_ROWS = 2048  # rows whose distances determine the bins
+_CELLS = (1 << 16, 1 << 20)  # of float32 bit patterns; more only where few give uneven bins
+_EVEN = 1.02  # sum of the cubed masses of even bins, relative to that of equal bins, at most
+_SAMPLE = 1 << 20  # distances that determine the bins
 _LARGEST = np.finfo(np.float32).max
 
-# Bits of the least distance, number of fine bins per bit, and the bin of every fine bin, int32 [F].
+# Bits of the least distance, number of cells per bit, and the bin of every cell, int16 [F].
 Table = tuple[jax.Array, jax.Array, jax.Array]
 
 
@@ -46,28 +47,44 @@ def equal_mass_tables(spaces: Sequence[np.ndarray], count: int, bins: int) -> li
 
 
 def _equal_mass(z_ND: np.ndarray, bins: int) -> Table:
-    """Computes bins of about equal mass, from the distances within a sample of rows.
+    """Computes bins of about equal mass, from a sample of distances.
 
-    Fine bins divide the bit patterns of distances, whose order is that of the distances and which
-    are nearly logarithmic: no far row can press all other distances into one fine bin.
+    Cells divide the bit patterns of distances, whose order is that of the distances and which are
+    nearly logarithmic: no far row can press all other distances into one cell.
     """
-    rows_BD = z_ND[np.random.default_rng(0).permutation(len(z_ND))[:_SAMPLE_ROWS]]
-    size_B = np.einsum("bd,bd->b", rows_BD, rows_BD)
-    d_BB = size_B[:, None] + size_B - 2 * rows_BD @ rows_BD.T
-    d_P = np.clip(d_BB[np.triu_indices(len(rows_BD), 1)], 0, _LARGEST)
-    bits_P = d_P.astype(np.float32).view(np.int32)
-    low, high = bits_P[bits_P > 0].min(initial=np.iinfo(np.int32).max), bits_P.max()
-    scale = np.float32(_FINE / (high - low) if high > low else 1)
-    counts_F = np.bincount(_fine_bins(bits_P, low, scale, np), minlength=_FINE)
-    middle_F = np.cumsum(counts_F) - counts_F / 2
-    table_F = np.minimum(middle_F * (bins / len(d_P)), bins - 1)
-    return jnp.asarray(low), jnp.asarray(scale), jnp.asarray(table_F, jnp.int32)
+    groups_GBD = _groups(z_ND)
+    size_GB = np.einsum("gbd,gbd->gb", groups_GBD, groups_GBD)
+    d_GBB = size_GB[:, :, None] + size_GB[:, None] - 2 * groups_GBD @ groups_GBD.swapaxes(1, 2)
+    bits_GBB = np.clip(d_GBB, 0, _LARGEST).astype(np.float32).view(np.int32)
+    bits_GBB[:, *np.diag_indices(bits_GBB.shape[1])] = 0
+    low = bits_GBB.min(where=bits_GBB > 0, initial=np.iinfo(np.int32).max)
+    width = max(1, int(bits_GBB.max()) - int(low))
+    for cells in _CELLS:
+        scale = np.float32(cells / width)
+        counts_F = np.bincount(_cells(bits_GBB, low, scale, cells, np).ravel(), minlength=cells)
+        counts_F[0] -= size_GB.size  # the diagonals
+        total = counts_F.sum()
+        table_F = np.cumsum(counts_F) - counts_F / 2
+        table_F = np.minimum(table_F * (bins / total), bins - 1).astype(np.int16)
+        masses_H = np.bincount(table_F, counts_F, bins) / total
+        if np.sum(masses_H**3) * bins**2 <= _EVEN:
+            break
+    return jnp.asarray(low), jnp.asarray(scale), jnp.asarray(table_F)
 
 
-def _fine_bins(bits: Any, low: Any, scale: Any, xp: Any) -> Any:
-    """Returns the fine bins of bit patterns, by NumPy or `jax.numpy`."""
+def _groups(z_ND: np.ndarray) -> np.ndarray:
+    """Draws groups of rows whose distances are the sample, of as many rows as fit: [G, B, D]."""
+    n, d = z_ND.shape
+    size = min(n, max(16, _SAMPLE // n))
+    count = min(n // size, max(1, _SAMPLE // size**2))
+    rows = np.random.default_rng(0).permutation(n)[: count * size]
+    return z_ND[rows].reshape(count, size, d)
+
+
+def _cells(bits: Any, low: Any, scale: Any, cells: int, xp: Any) -> Any:
+    """Returns the cells of bit patterns, by NumPy or `jax.numpy`."""
     above = (xp.maximum(bits, low) - low).astype(xp.float32)
-    return xp.clip(above * scale, 0, _FINE - 1).astype(xp.int32)
+    return xp.minimum(above * scale, np.float32(cells - 1)).astype(xp.int32)
 
 
 def count_pairs(
@@ -94,9 +111,9 @@ def count_pairs(
 
 def _codes(d_BC: jax.Array, unresolved_BC: jax.Array, table: Table) -> jax.Array:
     low, scale, bin_F = table
-    d_BC = jnp.where(d_BC <= unresolved_BC, 0.0, jnp.minimum(d_BC, _LARGEST))
+    d_BC = jnp.where(d_BC <= unresolved_BC, 0.0, d_BC)
     bits_BC = jax.lax.bitcast_convert_type(d_BC.astype(jnp.float32), jnp.int32)
-    return bin_F[_fine_bins(bits_BC, low, scale, jnp)]
+    return bin_F[_cells(bits_BC, low, scale, len(bin_F), jnp)].astype(jnp.int32)
 
 
 def joint_spearman(joint_HH: np.ndarray) -> tuple[float, float]:

@@ -10,6 +10,7 @@ a group or candidates, M members of chosen groups, K neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ _FEATURE_MULTIPLE = 32
 _GROUP = 64  # columns per group of the two-level search
 _CENTRE_ROWS = 4096  # rows whose median is the centre
 _LARGEST = 1e15  # of float32 latents; squares of larger ones may overflow
-_ERROR = 20 * float(np.finfo(np.float32).eps)  # see `distance_error`
+_ERROR = 20 * np.finfo(np.float32).eps  # see `distance_error`
 _UNRESOLVED = 4096  # roundings; smaller float32 distances than so many are no information
 _MORE = 14  # candidates beyond the wanted neighbours
 
@@ -91,7 +92,7 @@ def _sizes(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
     return jnp.sum(a_BD**2, axis=1, keepdims=True) + jnp.sum(b_ND**2, axis=1)[None]
 
 
-def distance_error(size: np.ndarray, distance: np.ndarray) -> np.ndarray:
+def distance_error(size: Any, distance: Any) -> Any:
     """Bounds the error of a float32 squared distance of two rows.
 
     Four roundings of the sum of both squared norms, which is at most five times the first one plus

@@ -58,13 +58,16 @@ def run(
         blocks.count_all(count)
         return PairStatistics(np.zeros((2, 0)), joint=blocks.joint)
     candidates = [Candidates(z, max(ks) + 1) for z in spaces] if ks else []
-    distances = []
+    distances = [] if bins else [np.empty(count * (count - 1) // 2) for _ in spaces]
+    filled = 0
     for corner, d, minima in blocks.compute(count):
         for space, d_BB, minima_BG in zip(candidates, d, minima):
             space.add(corner, d_BB, minima_BG)
         if not bins:
             is_pair_BB = np.isfinite(d[0])
-            distances.append([d_BB[is_pair_BB] for d_BB in d])
+            start, filled = filled, filled + int(is_pair_BB.sum())
+            for all_P, d_BB in zip(distances, d):
+                all_P[start:filled] = d_BB[is_pair_BB]
     sums: Float64 = np.zeros((2, 0))
     if ks:
         x, y = (
@@ -72,10 +75,8 @@ def run(
             for c, z in zip(candidates, (x_ND, y_NE))
         )
         sums = overlap_sums(x, y, ks)
-    if bins:
-        return PairStatistics(sums / count, joint=blocks.joint)
-    all_distances = [np.concatenate(parts) for parts in zip(*distances)]
-    return PairStatistics(sums / count, distances=all_distances)
+    joint = blocks.joint if bins else None
+    return PairStatistics(sums / count, joint, distances or None)
 
 
 class _Blocks:

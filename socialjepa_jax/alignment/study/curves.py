@@ -42,7 +42,7 @@ def pair_budget(
         **options: of `fit`, without groups.
 
     Returns:
-        One row per fit: pairs, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+        One row per fit: pairs, repeat, r2, dsc, dsc_bound, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     sizes = [*(size for size in sorted(set(sizes)) if size < len(x)), len(x)]
@@ -73,7 +73,7 @@ def pair_noise(
         repeats: draws per fraction.
 
     Returns:
-        One row per fit: epsilon, repeat, r2, dsc, nos@10, kappa, kappa_effective.
+        One row per fit: epsilon, repeat, r2, dsc, dsc_bound, nos@10, kappa, kappa_effective.
     """
     x, y = as_pairs(*train, "x", "y")
     rows = []
@@ -91,7 +91,7 @@ def pair_noise(
 
 def _score(linear_map: LinearMap, test: Pair, back: str) -> Row:
     values = scores.map_scores(linear_map, *test, backs=(back,))
-    keys = [key for key in ("dsc", "nos@10") if f"{back}/{key}" in values]
+    keys = [key for key in ("dsc", "dsc_bound", "nos@10") if f"{back}/{key}" in values]
     geometry = {key: values[f"{back}/{key}"] for key in keys}
     spectrum = {"kappa": linear_map.kappa, "kappa_effective": linear_map.kappa_effective}
     return {"r2": values["r2"], **geometry, **spectrum}

@@ -50,7 +50,6 @@ class Study:
         searches: direction -> result.
         budget, noise: rows of `curves`.
         joint: [H, H] counts of pairs by ranks of distance in W x and in y.
-        dsc_bound: bound on the error of `dsc`; 0 if it is exact.
         row_errors: [M] standardised squared error of each row, per feature.
         novelty: of queries, fitted on training latents of x.
         novelty_scores: [M] scores of `novelty`.
@@ -73,7 +72,6 @@ class Study:
     budget: list[curves.Row]
     noise: list[curves.Row]
     joint: np.ndarray
-    dsc_bound: float
     row_errors: Float64
     novelty: Novelty
     novelty_scores: Float64
@@ -86,6 +84,11 @@ class Study:
     def num_test(self) -> int:
         """Number of measured rows M."""
         return len(self.split.test)
+
+    @property
+    def dsc_bound(self) -> float:
+        """Largest bound on the error of `dsc`; 0 if it is exact."""
+        return max(metrics["dsc_bound"] for metrics in self.metrics.values())
 
     @property
     def num_resampled(self) -> int:
@@ -123,7 +126,6 @@ def run_study(
     metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
     intervals, differences = map_intervals(linear_map, sample, metrics, bootstrap)
     map_free = MapFreeScores(*linear_map.standardize(*sample))
-    joint, dsc_bound = _joint(linear_map, test)
     novelty = fit_novelty(train[0])
     curve = {"seed": settings.seed, "back": "forward", **settings.refit(linear_map)}
     resampled_M = np.isin(split.test, split.resampled)
@@ -140,8 +142,7 @@ def run_study(
         searches=run_searches(linear_map, test, resampled_M, bootstrap),
         budget=curves.pair_budget(train, sample, **curve),
         noise=curves.pair_noise(train, sample, **curve),
-        joint=joint,
-        dsc_bound=dsc_bound,
+        joint=_joint(linear_map, test),
         row_errors=linear_map.squared_errors(*test) / len(linear_map.y_mean),
         novelty=novelty,
         novelty_scores=novelty.score(test[0]),
@@ -180,14 +181,12 @@ def _null_scores(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, flo
     return {**map_scores(linear_map, x, y), **search_scores(linear_map, x, y)}
 
 
-def _joint(linear_map: LinearMap, test: Pair) -> tuple[np.ndarray, float]:
-    """Returns the drawn histogram of distances, and the bound on the error of `dsc`."""
+def _joint(linear_map: LinearMap, test: Pair) -> np.ndarray:
+    """Returns the drawn histogram of distances."""
     x, y = linear_map.standardize(*test)
-    geometry = compare.compare(x @ linear_map.w.T, y, (), exact=False, bins=compare.BINS)
-    assert geometry.joint is not None  # exact=False always counts
+    joint = compare.joint_histogram(x @ linear_map.w.T, y)
     width = compare.BINS // _DRAWN_BINS
-    coarse = geometry.joint.reshape(_DRAWN_BINS, width, _DRAWN_BINS, width).sum(axis=(1, 3))
-    return coarse, geometry.dsc_bound if len(y) > compare.EXACT else 0.0
+    return joint.reshape(_DRAWN_BINS, width, _DRAWN_BINS, width).sum(axis=(1, 3))
 
 
 def _group_r2(linear_map: LinearMap, test: Pair, groups: np.ndarray) -> dict[str, float]:

@@ -55,7 +55,7 @@ def quality_section(study: Study) -> html.Html:
         ),
     ]
     bound = (
-        f" DSC comes from a histogram of distances; its error is below {study.dsc_bound:.1g}."
+        f" DSC does not come from all distances; its error is below {study.dsc_bound:.1g}."
         if study.dsc_bound
         else ""
     )

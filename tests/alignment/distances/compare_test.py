@@ -102,7 +102,8 @@ def test_ranks_are_those_of_scipy(spread):
     values = np.ldexp(
         rng.integers(0, 300, 5000) * 2.0**-8, (spread * rng.normal(size=5000)).astype(int)
     )
-    np.testing.assert_array_equal(compare.average_ranks(values), stats.rankdata(values) - 1)
+    expected = stats.rankdata(values) - 1
+    np.testing.assert_array_equal(compare.average_ranks(values), expected)
     zeros = np.zeros(10)
     np.testing.assert_array_equal(compare.average_ranks(zeros), np.full(10, 4.5))
 
@@ -131,17 +132,82 @@ def test_expected_overlap_is_the_mean_over_random_tie_breaking():
     found = compare.compare(x, y, (3,)).overlap_expected[3]
     shares = []
     for _ in range(3000):
-        jitter = [z + 1e-6 * rng.normal(size=z.shape) for z in (x, y)]
-        d = [cdist(z, z).astype(float) for z in (x, y)]
         sets = []
-        for dz in d:
-            np.fill_diagonal(dz, np.inf)
-            key = dz + 1e-9 * rng.random(dz.shape)
+        for z in (x, y):
+            key = cdist(z, z)
+            np.fill_diagonal(key, np.inf)
+            key += 1e-9 * rng.random(key.shape)
             sets.append(np.argpartition(key, 3, axis=1)[:, :3])
         shares.append(np.mean(sets[0][:, :, None] == sets[1][:, None, :]) * 3)
-    del jitter
     error = np.std(shares) / np.sqrt(len(shares))
     assert abs(found - np.mean(shares)) < 4 * error
+
+
+@pytest.mark.parametrize(("n", "far"), [(600, 2e4), (1500, 1e4), (1500, 1e9)])
+def test_one_far_row_changes_little(n, far):
+    """The bins follow the mass of the distances, not their range."""
+    x, y = spaces(n)
+    x[7] *= far
+    y[7] *= far
+    found = compare.compare(x, y, (10,), exact=False)
+    expected = stats.spearmanr(pdist(x), pdist(y)).statistic
+    assert found.dsc == pytest.approx(expected, abs=1e-5)
+    assert abs(found.dsc - expected) < found.dsc_bound <= compare.MAX_BOUND
+    assert found.overlap[10] == pytest.approx(brute_overlap(x, y, 10), abs=1e-12)
+
+
+def far_clusters(n, distance):
+    """Pairs of two tight clusters; float32 squares cannot tell distances within one of them."""
+    x, y = spaces(n)
+    where = np.arange(n)[:, None] % 2
+    return x + distance * where, y + distance * where
+
+
+@pytest.mark.parametrize("accelerator", [False, True])
+@pytest.mark.parametrize("distance", [1e3, 1e4])
+def test_neighbours_within_far_clusters_are_those_of_float64(distance, accelerator, monkeypatch):
+    x, y = far_clusters(700, distance)
+    if accelerator:
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    found = compare.compare(x, y, (1, 10), exact=False)
+    for k in (1, 10):
+        assert found.overlap[k] == pytest.approx(brute_overlap(x, y, k), abs=1e-9)
+        assert found.overlap_expected[k] == pytest.approx(found.overlap[k], abs=1e-9)
+    # Squares of small distances beside large norms lose digits in float64, too.
+    assert found.dsc == pytest.approx(stats.spearmanr(pdist(x), pdist(y)).statistic, abs=1e-3)
+    assert found.dsc_bound == 0  # so many pairs are alike in float32 that all were ranked
+
+
+def test_a_sample_is_ranked_where_bins_are_too_coarse_for_many_rows(monkeypatch):
+    monkeypatch.setattr(compare, "EXACT", 100)
+    monkeypatch.setattr(compare, "MAX_EXACT", 400)
+    rng = np.random.default_rng(8)
+    x = rng.integers(0, 2, (600, 6)).astype(float)  # seven different distances
+    y = np.abs(x - (rng.random(x.shape) < 0.1))
+    few, many = compare.compare(x[:400], y[:400], ()), compare.compare(x, y, ())
+    expected = [stats.spearmanr(pdist(x[:n]), pdist(y[:n])).statistic for n in (400, 600)]
+    assert few.dsc_bound == 0 and few.dsc == pytest.approx(expected[0], abs=1e-9)
+    assert abs(many.dsc - expected[1]) < many.dsc_bound
+    assert many.dsc_bound > compare.MAX_BOUND and many.dsc != pytest.approx(expected[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("norms", ["equal", "heavy-tailed"])
+def test_histograms_of_unrelated_spaces_need_no_ranking(norms):
+    """Their bound is the widest: it leaves no room for uneven bins."""
+    rng = np.random.default_rng(9)
+    x, y = rng.normal(size=(2, 2500, 16))
+    if norms == "heavy-tailed":
+        x, y = (z * np.exp(rng.normal(size=(len(z), 1))) for z in (x, y))
+    found = compare.compare(x, y, (), exact=False)
+    assert 0 < found.dsc_bound <= compare.MAX_BOUND
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+def test_the_unit_of_the_latents_does_not_matter(unit):
+    x, y = spaces(300)
+    found, still = (compare.compare(u * x, y, (10,), exact=False) for u in (unit, 1.0))
+    assert found.dsc == pytest.approx(still.dsc, abs=1e-5)
+    assert found.overlap == still.overlap
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])

@@ -39,3 +39,13 @@ def test_probes_are_shown_for_every_row_that_has_them(run):
     assert "shared factors" not in text  # they have no latents to train a probe on
     only = [s for s in run.scores if s.row == RowName.SHARED_FACTORS]
     assert "No linear probes" in scores.probes(dataclasses.replace(run, scores=only), 5)
+
+
+def test_the_bound_on_dsc_is_named_where_digits_could_show_it(run):
+    def caption(bound):
+        bounded = dataclasses.replace(run.scores[0], metrics={"dsc": 0.5, "dsc_bound": bound})
+        scored = dataclasses.replace(run, scores=[bounded, *run.scores])
+        return scores.metrics_table(scored, bounded.split).caption
+
+    assert "error" not in caption(9e-4)
+    assert "error of DSC is below 0.02" in caption(2e-2)
