@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import math
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -123,19 +123,7 @@ def fit(
     workdir = local_path("--workdir", workdir)
     if profile:
         profile.check(experiment.run.steps)
-    with (
-        folder.stopping(workdir),
-        Interruption(group.stops_here) as interruption,
-        contextlib.ExitStack() as opened,
-    ):
-        group.listen(lambda: interruption.requested)
-        check_place = opened.enter_context(workdir_lib.locked(workdir)) if group.is_first else None
-
-        def check() -> None:
-            if check_place:
-                check_place()
-            interruption.check()
-
+    with _held(workdir, group) as check, contextlib.ExitStack() as opened:
         parts = build.build(experiment, trainer_class)
         with group.first_before_others("a usable workdir"):
             if group.is_first:
@@ -160,6 +148,22 @@ def fit(
             )  # fmt: skip
             latents = _train(session, progress)
         return _report(experiment, session, dataset, progress.state, latents)
+
+
+@contextlib.contextmanager
+def _held(workdir: pathlib.Path, group: Group) -> Iterator[Callable[[], None]]:
+    """Holds the run's folder; yields a check that ends a run by a signal or without its folder."""
+    place: contextlib.AbstractContextManager[Callable[[], None]]
+    place = workdir_lib.locked(workdir) if group.is_first else contextlib.nullcontext(lambda: None)
+    with folder.stopping(workdir), Interruption(group.stops_here) as interruption:
+        group.listen(lambda: interruption.requested)
+        with place as check_place:
+
+            def check() -> None:
+                check_place()
+                interruption.check()
+
+            yield check
 
 
 def _prepare(experiment: Experiment, workdir: pathlib.Path, parts: Parts) -> None:

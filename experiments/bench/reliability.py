@@ -4,7 +4,7 @@ Prints one table, a line for each check, and ends with `N passed, M failed`.
 
 Command: python -m experiments.bench_reliability --quick
 Cost: 12 minutes on 2 CPU cores; `--full` kills, flips and steps five times as often.
-Expected: 29 passed, 0 failed. Of 20 kills, 19 leave a checkpoint to go on from, 0 losses differ;
+Expected: 30 passed, 0 failed. Of 20 kills, 19 leave a checkpoint to go on from, 0 losses differ;
 0 of 150 flipped bits are restored silently; 2 processes x 2 devices end within 4.5e-8 of 1 x 4.
 """
 

@@ -47,7 +47,7 @@ def _bad_folders(fixture: Fixture) -> dict[str, tuple[pathlib.Path, Experiment, 
         "a file for the checkpoints": (blocked, run, "checkpoints is a file"),
         "a foreign folder": (foreign, run, "7000 is not a checkpoint"),
         "another setting": (other, dataclasses.replace(run, seed=1), "config.seed: 0 -> 1"),
-        "no config.json": (lost, run, "no config.json"),
+        "no config.json": (lost, dataclasses.replace(run, seed=2), "config.seed: 0 -> 2"),
         "checkpoints of another shape": (wide, larger, "is no state of this run"),
     }
 
