@@ -20,6 +20,14 @@ def test_forward_and_backward_agree_with_their_affine_forms(method, d, e):
         np.testing.assert_allclose(linear_map.backward(y, back), expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_map_of_zeros_has_no_direction():
+    x, _ = pairs(d=3)
+    linear_map = alignment.fit(x, np.full((len(x), 2), 5.0))
+    assert not linear_map.w.any() and linear_map.rank == 0 and linear_map.used_pinv
+    assert linear_map.kappa == linear_map.kappa_effective == np.inf
+    np.testing.assert_array_equal(linear_map.w_inv, np.zeros((3, 2)))
+
+
 def test_standardized_and_raw_latents_are_the_same_map():
     x, y = pairs()
     linear_map = alignment.fit(x, y)

@@ -119,6 +119,13 @@ ALIGNMENT = (
         _GOLDEN,
     ),
     Mutant(
+        "a map of zeros has full rank",
+        _MAPS,
+        "s > s[0] / self.kappa_max",
+        "s >= s[0] / self.kappa_max",
+        _BOTH_WAYS,
+    ),
+    Mutant(
         "scales change sides in the affine form",
         _MAPS,
         "self.w.T * self.y_scale / self.x_scale[:, None]",

@@ -33,14 +33,4 @@ EQUIVALENT = (
         ),
         "all images of a batch have blocks of one size, so that their weights have one sum",
     ),
-    (
-        Mutant(
-            "kept singular values reach the threshold",
-            "socialjepa_jax/alignment/maps.py",
-            "s > s[0] / self.kappa_max",
-            "s >= s[0] / self.kappa_max",
-            (),
-        ),
-        "a computed singular value is equal to the threshold by accident alone",
-    ),
 )

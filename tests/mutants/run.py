@@ -40,15 +40,23 @@ class Results:
         self.folder = folder
         self._path = folder / "results.jsonl"
         lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
+        self._digests: dict[Mutant, str] = {}
         self._by_digest = {entry["digest"]: entry for entry in map(json.loads, lines)}
 
     def of(self, mutant: Mutant) -> dict | None:
         """Returns the entry of a mutant, or None; an error counts for nothing."""
-        entry = self._by_digest.get(mutant.digest(ROOT))
+        entry = self._by_digest.get(self._digest(mutant))
         return None if entry is None or entry["outcome"] == "error" else entry
 
-    def add(self, line: dict) -> None:
+    def _digest(self, mutant: Mutant) -> str:
+        # As of the first question: files may change while mutants run in copies.
+        if mutant not in self._digests:
+            self._digests[mutant] = mutant.digest(ROOT)
+        return self._digests[mutant]
+
+    def add(self, mutant: Mutant, entry: dict) -> None:
         """Appends the entry of a mutant."""
+        line = {"name": mutant.name, **entry, "digest": self._digest(mutant)}
         self._by_digest[line["digest"]] = line
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -56,14 +64,12 @@ class Results:
 
 def measure(tree: Tree, mutant: Mutant, results: Results) -> None:
     """Runs the tests of a mutant and notes what came of it."""
-    digest = mutant.digest(tree.root)
     with tree.changed(mutant):
         run = tree.test(mutant.tests, "-x", limit=LIMIT)
     # pytest ends with 1 if a test failed; with another status it could not run the tests.
     outcome = {None: "timeout", 0: "survived", 1: "killed"}.get(run.code, "error")
-    entry = {"name": mutant.name, "outcome": outcome, "seconds": round(run.seconds, 1)}
     more = {"output": run.output[-2000:]} if outcome == "error" else {"test": run.first_failure}
-    results.add({**entry, **more, "digest": digest})
+    results.add(mutant, {"outcome": outcome, "seconds": round(run.seconds, 1), **more})
     print(f"{outcome:9}{run.seconds:5.0f} s  {mutant.name}  {run.first_failure}", flush=True)
 
 
