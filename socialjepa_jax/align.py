@@ -34,6 +34,7 @@ from socialjepa_jax.alignment.study.inputs import (
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import compare_spaces
 from socialjepa_jax.alignment.study.study import run_study
+from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.collaboration import scoring
 from socialjepa_jax.errors import InputError, expand_user
 from socialjepa_jax.running import launch
@@ -92,6 +93,7 @@ def define_flags(values: flags.FlagValues) -> None:
     boolean("overwrite", False, "Replace an existing report in --out.")
 
 
+@one_blas_thread()
 def main(values: flags.FlagValues) -> None:
     """Runs the study that the flags describe."""
     out = _output_folder(values)

@@ -11,6 +11,7 @@ import numpy as np
 
 from socialjepa_jax.data.base import Images, ViewDataset
 
+_BLOCK = 1024  # pictures in memory at once
 _PCA_ROWS = 2000  # components are fitted on at most so many pictures, drawn at random
 
 
@@ -28,9 +29,8 @@ def pixel_pca(images: Images, train_rows: np.ndarray, dim: int) -> np.ndarray:
         are turned by a fixed random rotation: standardising each principal component would whiten
         them, so that R2 counts the least of them like the first, which it does to no encoder.
     """
-    pixels_NP = np.asarray(images).reshape(len(images), -1).astype(np.float32) / 255.0
     rng = np.random.default_rng(0)
-    train_RP = pixels_NP[rng.permutation(train_rows)[:_PCA_ROWS]].astype(np.float64)
+    train_RP = _pixels(images[rng.permutation(train_rows)[:_PCA_ROWS]]).astype(np.float64)
     mean_P = train_RP.mean(axis=0)
     train_RP -= mean_P
     # The smaller Gram matrix holds the same spectrum.
@@ -39,8 +39,17 @@ def pixel_pca(images: Images, train_rows: np.ndarray, dim: int) -> np.ndarray:
     top = np.argsort(values)[::-1][:dim]
     top = top[values[top] > 1e-10 * values[top[0]]]
     basis_PD = train_RP.T @ (vectors[:, top] / np.sqrt(values[top])) if wide else vectors[:, top]
+    # The sign of an eigenvector is arbitrary; the rotation would make other latents of each.
+    basis_PD *= np.sign(np.take_along_axis(basis_PD, np.abs(basis_PD).argmax(0)[None], axis=0))
     rotation_DD, _ = np.linalg.qr(rng.normal(size=(len(top), len(top))))
-    return (pixels_NP - mean_P.astype(np.float32)) @ (basis_PD @ rotation_DD).astype(np.float32)
+    turned_PD, mean_P = (basis_PD @ rotation_DD).astype(np.float32), mean_P.astype(np.float32)
+    starts = range(0, len(images), _BLOCK)
+    return np.concatenate([(_pixels(images[s : s + _BLOCK]) - mean_P) @ turned_PD for s in starts])
+
+
+def _pixels(images: Images) -> np.ndarray:
+    """Reads pictures: u8[N, H, W, C] -> f32[N, P] in [0, 1]."""
+    return np.asarray(images).reshape(len(images), -1).astype(np.float32) / 255.0
 
 
 def one_hot(levels: np.ndarray) -> np.ndarray:

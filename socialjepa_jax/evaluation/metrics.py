@@ -6,6 +6,7 @@ Shape key: A agents, N states, D latent dimensions.
 import numpy as np
 
 from socialjepa_jax import alignment
+from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation.splits import pairs, splits
@@ -46,6 +47,7 @@ def has_collapsed(rankme: float, feature_std: float, latent_norm: float) -> bool
     return rankme < LOWEST_RANK or feature_std < LOWEST_SPREAD * max(latent_norm, 1e-12)
 
 
+@one_blas_thread()
 def scalars(
     experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray
 ) -> dict[str, float]:

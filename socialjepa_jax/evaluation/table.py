@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from socialjepa_jax import alignment, collaboration
+from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation import controls
@@ -108,6 +109,7 @@ def _mismatched(
     }
 
 
+@one_blas_thread()
 def alignment_rows(
     experiment: Experiment,
     dataset: ViewDataset,
@@ -115,7 +117,10 @@ def alignment_rows(
     untrained: Untrained,
     check: Callable[[], None] = lambda: None,
 ) -> list[Row]:
-    """The rows of alignment.json: every subject, measured. `check` is called between them."""
+    """The rows of alignment.json: every subject, measured. `check` is called between them.
+
+    They are the same bits for every number of cores and threads.
+    """
     rows: list[Row] = []
     for subject in subjects(
         experiment.agents.cameras, experiment.seed, dataset, latents_AND, untrained
