@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -28,7 +30,9 @@ def test_pair_view_finds_states_in_a_dataset_of_another_order(finished_run, data
 def test_pair_view_of_other_states_or_of_nan_is_none(finished_run, dataset):
     run = data.read_run(finished_run)
     assert geometry.pair_view(run, (0, 1), "instance", dataset.state_ids + 1) is None
-    run.latents[1].z[3, 2] = np.nan
+    broken = run.latents[1].z.copy()
+    broken[3, 2] = np.nan
+    run.latents[1] = dataclasses.replace(run.latents[1], z=broken)
     assert geometry.pair_view(run, (0, 1), "instance", dataset.state_ids) is None
 
 
