@@ -68,9 +68,10 @@ def measure(tree: Tree, mutant: Mutant, results: Results) -> None:
         run = tree.test(mutant.tests, "-x", limit=LIMIT)
     # pytest ends with 1 if a test failed; with another status it could not run the tests.
     outcome = {None: "timeout", 0: "survived", 1: "killed"}.get(run.code, "error")
-    more = {"output": run.output[-2000:]} if outcome == "error" else {"test": run.first_failure}
+    first = "".join(run.failures[:1])
+    more = {"output": run.output[-2000:]} if outcome == "error" else {"test": first}
     results.add(mutant, {"outcome": outcome, "seconds": round(run.seconds, 1), **more})
-    print(f"{outcome:9}{run.seconds:5.0f} s  {mutant.name}  {run.first_failure}", flush=True)
+    print(f"{outcome:9}{run.seconds:5.0f} s  {mutant.name}  {first}", flush=True)
 
 
 def baseline(tree: Tree, tests: Sequence[str], folder: pathlib.Path) -> str:
@@ -80,12 +81,12 @@ def baseline(tree: Tree, tests: Sequence[str], folder: pathlib.Path) -> str:
     if not (new := [test for test in tests if test not in known]):
         return ""
     run = tree.test(new, limit=BASELINE_LIMIT, bytecode=True)
-    if run.code != 0:
-        return f"tests fail without a mutant:\n{run.output[-2000:]}"
-    passed.parent.mkdir(exist_ok=True)
-    with passed.open("a", encoding="utf-8") as file:
-        file.writelines(f"{test}\n" for test in new)
-    return ""
+    if run.code in (0, 1):  # all tests were run
+        passed.parent.mkdir(exist_ok=True)
+        with passed.open("a", encoding="utf-8") as file:
+            bad = run.failures
+            file.writelines(f"{t}\n" for t in new if not any(f.startswith(t) for f in bad))
+    return "" if run.code == 0 else f"tests fail without a mutant:\n{run.output[-2000:]}"
 
 
 def summary(mutants: Sequence[Mutant], results: Results) -> tuple[str, bool]:

@@ -37,10 +37,9 @@ class Outcome:
     output: str
 
     @property
-    def first_failure(self) -> str:
-        """Node id of the first test that failed; empty if none did."""
-        found = _TEST.search(self.output)
-        return found[1] if found else ""
+    def failures(self) -> list[str]:
+        """Node ids of the tests that failed, in order."""
+        return _TEST.findall(self.output)
 
 
 class Tree:
