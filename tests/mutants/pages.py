@@ -26,8 +26,8 @@ PAGES = (
     Mutant(
         "pixel components are of the first training rows",
         _CONTROLS,
-        "pixels_NP[rng.permutation(train_rows)[:_PCA_ROWS]]",
-        "pixels_NP[train_rows[:_PCA_ROWS]]",
+        "images[rng.permutation(train_rows)[:_PCA_ROWS]]",
+        "images[train_rows[:_PCA_ROWS]]",
         _CONTROL,
     ),
     Mutant(
