@@ -11,6 +11,7 @@ def score(x, y, x_test, y_test):
 def test_permutation_null_tells_real_pairs_from_none():
     real = permutation.permutation_null(score, world_pairs(100), world_pairs(80, seed=1), num=19)
     assert real.p_value("r2") == 1 / 20
+    assert real.p_value("r2", larger=False) == 1.0
     assert len(set(real.samples["r2"])) == 19  # no shuffle is another
     assert real.samples["r2"].max() < 0.2 < real.observed["r2"]
     assert real.observed["r2"] < real.calibrated("r2", 1.0) < 1.0  # the null mean is negative
@@ -20,6 +21,28 @@ def test_permutation_null_tells_real_pairs_from_none():
     )
     none = permutation.permutation_null(score, *unrelated, num=19)
     assert none.p_value("r2") > 0.1
+
+
+def test_every_shuffle_is_fitted_anew_and_measured_on_shuffled_pairs():
+    """True maps fail on shuffled pairs, too; maps of shuffled pairs predict next to nothing."""
+    (x0, y0), (x1, y1) = train, test = world_pairs(100), world_pairs(80, seed=1)
+
+    def recording(*arrays):
+        given.append(arrays)
+        return score(*arrays)
+
+    given = []
+    null = permutation.permutation_null(recording, train, test, num=3)
+    np.testing.assert_array_equal(given[0][1], y0)
+    np.testing.assert_array_equal(given[0][3], y1)
+    for x_fit, y_fit, x_held, y_held in given[1:]:
+        np.testing.assert_array_equal(x_fit, x0)
+        np.testing.assert_array_equal(x_held, x1)
+        for shuffled, ordered in ((y_fit, y0), (y_held, y1)):
+            assert np.mean(np.any(shuffled == ordered, axis=1)) < 0.1
+            assert {*map(bytes, shuffled)} == {*map(bytes, ordered)}
+    unfitted = r2(fit(*train), x1, y1[permutation.permute(80, np.random.default_rng(0))])
+    assert unfitted < null.samples["r2"].min() < 0.1
 
 
 def test_permutations_move_groups_within_strata():

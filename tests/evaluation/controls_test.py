@@ -22,6 +22,19 @@ def test_pixel_pca_spans_what_sklearn_finds(shape):
     assert spread.max() / spread.min() < expected.std(axis=0).max() / expected.std(axis=0).min()
 
 
+def test_pixel_pca_reads_in_blocks_and_does_not_turn_with_the_signs_of_eigenvectors(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (60, 6, 7, 1), dtype=np.uint8)
+    whole, eigh = controls.pixel_pca(images, np.arange(40), 5), np.linalg.eigh
+
+    def turned(gram):
+        values, vectors = eigh(gram)
+        return values, vectors * np.where(np.arange(len(values)) % 2, 1, -1)
+
+    monkeypatch.setattr(np.linalg, "eigh", turned)
+    monkeypatch.setattr(controls, "_BLOCK", 7)
+    np.testing.assert_allclose(controls.pixel_pca(images, np.arange(40), 5), whole, atol=1e-5)
+
+
 def test_pixel_pca_keeps_no_more_than_there_is():
     images = np.random.default_rng(0).integers(0, 256, (9, 4, 4, 1), dtype=np.uint8)
     assert controls.pixel_pca(images, np.arange(6), 32).shape == (9, 5)

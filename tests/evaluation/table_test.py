@@ -49,10 +49,8 @@ def _worlds(dataset, objects: float, factors: float, noise: float):
 
 def _table(experiment, dataset, latents):
     rng = np.random.default_rng(2)
-    noise = rng.normal(size=latents.shape).astype(np.float32)
-    rows = evaluation.alignment_rows(
-        experiment, dataset, latents, evaluation.Untrained(noise, noise)
-    )
+    untrained = evaluation.Untrained(*rng.normal(size=(2, *latents.shape)).astype(np.float32))
+    rows = evaluation.alignment_rows(experiment, dataset, latents, untrained)
     return {(r["row"], r["split"], r["x"], r["y"], r["back"]): r["metrics"] for r in rows}
 
 
@@ -66,6 +64,9 @@ def test_every_control_stands_beside_the_trained_pair(experiment, dataset):
     assert {key[1] for key in table} == {"instance", "state"}
     backs = {key[4] for key in table if key[0] == "trained"}
     assert backs == {"inverse", "none", "forward", "regression"}
+    pair = ("state", "agent_0", "agent_1")
+    r2 = {key[0]: metrics["r2"] for key, metrics in table.items() if key[1:4] == pair}
+    assert len(set(r2.values())) == len(cross)  # no control stands for another
 
 
 def test_a_rotation_is_found_and_controls_are_low(experiment, dataset):
