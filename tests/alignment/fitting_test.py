@@ -3,6 +3,7 @@ import pytest
 
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import solve
+from socialjepa_jax.alignment.moments import Moments
 from socialjepa_jax.errors import InputError
 from tests.alignment.golden import CASES, GOLDEN, UNIQUE, check, load
 from tests.alignment.synthetic import pairs
@@ -92,6 +93,9 @@ def test_auto_ridge_is_the_best_of_brute_force_folds():
             errors[i] += np.sum(residual**2)
     assert alignment.fit(x, y, ridge="auto", groups=groups).ridge == lambdas[errors.argmin()]
     assert 0 < errors.argmin() < 36
+    folds = [Moments.of(x[fold == f], y[fold == f]) for f in range(10)]
+    found = solve.ridge_by_folds(folds, lambdas, "full")
+    np.testing.assert_allclose(found, errors, rtol=1e-9)
 
 
 def test_large_offsets_and_constant_features_do_no_harm():

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,19 @@ def test_forward_and_backward_agree_with_their_affine_forms(method, d, e):
         matrix, offset = linear_map.affine_back(back)
         expected = y @ matrix + offset
         np.testing.assert_allclose(linear_map.backward(y, back), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_directions_below_the_threshold_do_not_count():
+    x, y = pairs(d=3, e=3)
+    rng = np.random.default_rng(0)
+    u, v = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
+    w = u * [10.0, 2.0, 1e-7] @ v.T
+    linear_map = dataclasses.replace(alignment.fit(x, y), w=w, kappa_max=1e6)
+    assert linear_map.rank == 2 and linear_map.used_pinv
+    np.testing.assert_allclose(linear_map.kappa, 1e8, rtol=1e-6)
+    np.testing.assert_allclose(linear_map.kappa_effective, 5.0, rtol=1e-12)
+    expected = v[:, :2] / [10.0, 2.0] @ u[:, :2].T
+    np.testing.assert_allclose(linear_map.w_inv, expected, atol=1e-12)
 
 
 def test_a_map_of_zeros_has_no_direction():

@@ -58,6 +58,7 @@ def test_neighbour_lists_match_brute_force():
 
 
 def test_chance_correction_is_one_for_random_neighbours():
+    np.testing.assert_allclose(neighbourhoods.chance_corrected_nos(1 - 1 / 4, 1, 5), 1, rtol=1e-12)
     rng = np.random.default_rng(5)
     values = []
     for n in (200, 800):

@@ -46,6 +46,17 @@ def test_groups_are_drawn_whole():
         resampling.group_weights(np.zeros(4), 5, 0)
 
 
+def test_intervals_hold_the_middle_share_of_the_draws():
+    draws = {
+        "a": np.random.default_rng(0).permutation(np.arange(1001.0)),
+        "b": np.array([np.nan, 1.0, 3.0]),
+    }
+    found = resampling.intervals(draws, 0.9)
+    np.testing.assert_allclose([found["a"].low, found["a"].high], [50, 950])
+    np.testing.assert_allclose([found["b"].low, found["b"].high], [1.1, 2.9])
+    np.testing.assert_allclose(resampling.intervals(draws)["a"].low, 25)
+
+
 def test_intervals_cover_what_fresh_data_show():
     linear_map = fit(*world_pairs(200, seed=1))
     fresh = np.mean([r2(linear_map, *world_pairs(200, seed=s)) for s in range(100, 140)])

@@ -125,6 +125,21 @@ def test_loss_and_gradients(objective, params, target, images, masks):
     )
 
 
+def test_slots_that_are_not_in_use_count_for_nothing(objective, params, target, images, masks):
+    """Wider masks, whose last slots are not valid, are those of the reference."""
+
+    def widened(slots, count):
+        width = [(0, 0)] * (slots.ndim - 1) + [(0, count)]
+        return jnp.pad(slots, width), jnp.pad(jnp.ones(slots.shape, bool), width)
+
+    context, targets = widened(masks.context_BK, 1), widened(masks.targets_BMS, 2)
+    padded = Masks(*context, *targets, masks.count_BN)
+    loss = jax.jit(lambda masks: objective.loss_on(
+        params, {"target": target}, images, masks, Reduce()
+    )[0])  # fmt: skip
+    np.testing.assert_allclose(loss(padded), GOLDEN["tiny_loss"], rtol=1e-5)
+
+
 def test_ema_step(objective, params, target):
     """The first of 187,499 steps: momentum 0.996, all parameters of the encoder, no others."""
     hparams = {"total_steps": jnp.int32(187_500)}
