@@ -166,7 +166,7 @@ DATA = (
         _GEOMETRY,
         "jnp.stack([jnp.sqrt(areas / ratios), jnp.sqrt(areas * ratios)], axis=1)",
         "jnp.stack([jnp.sqrt(areas * ratios), jnp.sqrt(areas / ratios)], axis=1)",
-        ("tests/data/augment/geometry_test.py::test_boxes_follow_torchvisions_distribution",),
+        ("tests/data/augment/geometry_test.py::test_a_ratio_is_width_over_height",),
     ),
     Mutant(
         "the two recipes draw the same crops",

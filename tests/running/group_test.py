@@ -68,6 +68,22 @@ def test_all_processes_stop_at_the_same_check():
     assert steps[0] >= 3 and len(set(steps)) == 1
 
 
+def test_the_check_to_stop_at_is_the_first_that_nobody_has_passed():
+    groups = _make(2, 20.0)
+    for group in groups:
+        group._left.set()
+        group._reader.join()  # events are obeyed by hand
+    passed = (1, 3)
+    for group, checks in zip(groups, passed):
+        assert not any(group.stops_here() for _ in range(checks))
+    groups[0]._obey({"stop": "0"})
+    assert groups[0]._blocked  # until the number of the other is known
+    groups[1]._obey({"stop": "0"})
+    groups[0]._obey({"stop": "0"})
+    for group, checks in zip(groups, passed):
+        assert [group.stops_here() for _ in range(4 - checks)] == [False] * (3 - checks) + [True]
+
+
 def test_values_of_process_0_reach_the_others():
     def exchange(group):
         values = [group.from_first([group.index, step]) for step in range(3)]

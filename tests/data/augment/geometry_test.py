@@ -141,6 +141,14 @@ def test_boxes_follow_torchvisions_distribution(size, scale):
         assert stats.ks_2samp(ours.round(3), theirs.round(3)).pvalue > 1e-4
 
 
+def test_a_ratio_is_width_over_height():
+    keys = jax.random.split(jax.random.key(1), 50)
+    draw = jax.vmap(lambda key: geometry.random_box(key, (40, 30), (0.1, 0.2), (1.5, 2.0)))
+    heights, widths = np.asarray(draw(keys), np.float64)[:, 2:].T
+    assert 1.5 - 1e-5 < (widths / heights).min() < 1.6 and 1.9 < (widths / heights).max() < 2 + 1e-5
+    assert 0.1 - 1e-6 < (widths * heights / 1200).min() and (widths * heights / 1200).max() < 0.2001
+
+
 @pytest.mark.parametrize(
     "fields",
     [
