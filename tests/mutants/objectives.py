@@ -23,6 +23,7 @@ _VICREG = ("tests/objectives/vicreg_test.py::test_loss_against_float64",)
 _LAYERS = ("tests/models/transformer_test.py",)
 _MASKS = ("tests/models/masking_test.py",)
 _LEVELS = ("tests/sigreg/quadrature_test.py",)
+_SPHERE = "tests/sigreg/directions_test.py"
 _TESTS = ("tests/sigreg/univariate_test.py::test_equals_the_published_implementation",)
 
 OBJECTIVES = (
@@ -299,14 +300,14 @@ OBJECTIVES = (
         _DIRECTIONS,
         "jnp.linalg.norm(columns_DM, axis=0, keepdims=True)",
         "jnp.linalg.norm(columns_DM, axis=1, keepdims=True)[:1]",
-        ("tests/sigreg/directions_test.py",),
+        (f"{_SPHERE}::test_columns_have_unit_norm_and_are_spread_over_the_sphere",),
     ),
     Mutant(
         "directions are kept where they are to change",
         _DIRECTIONS,
         "step if resample else 0)",
         "0 if resample else step)",
-        ("tests/sigreg/directions_test.py",),
+        (f"{_SPHERE}::test_a_step_is_a_function_of_key_and_step_alone",),
     ),
     Mutant(
         "the variance of a slice is biased",

@@ -8,6 +8,7 @@ if fewer are, if a change no longer applies or if tests fail without any.
 """
 
 import argparse
+import ast
 import contextlib
 import json
 import pathlib
@@ -149,8 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--only: no mutant is called {sorted(unknown)}")
     try:
         for mutant in mutants:
-            mutant.applied(ROOT)
-    except DoesNotApplyError as error:
+            ast.parse(mutant.applied(ROOT), mutant.name)
+    except (DoesNotApplyError, SyntaxError) as error:
         print(error, file=sys.stderr)
         return 1
     results = Results(args.out)
