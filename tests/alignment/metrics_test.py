@@ -4,9 +4,10 @@ import pytest
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import neighbourhoods
 from socialjepa_jax.alignment.distances import compare
+from socialjepa_jax.alignment.study import curves, scores
 from socialjepa_jax.errors import InputError
 from tests.alignment.golden import CASES, GOLDEN, METHODS, UNIQUE, check, load
-from tests.alignment.synthetic import pairs
+from tests.alignment.synthetic import pairs, world_pairs
 
 KEYS = {
     "mse": "mse_dim",
@@ -174,3 +175,17 @@ def test_noise_ceiling_is_the_share_of_variance_between_states():
     np.testing.assert_allclose(alignment.noise_ceiling(few, [0, 0, 1]), 1 - 2 / 13, rtol=1e-12)
     with pytest.raises(InputError, match="one repeat"):
         alignment.noise_ceiling(z[:10], np.arange(10))
+
+
+def test_the_bound_on_dsc_goes_wherever_dsc_goes(monkeypatch):
+    monkeypatch.setattr(compare, "EXACT", 100)  # as if 200 test pairs were many
+    x, y = world_pairs(200)
+    linear_map = alignment.fit(*world_pairs(100, seed=1))
+    found = alignment.evaluate(linear_map, x, y, back="none")
+    exact = compare.dsc(*linear_map.standardize(x, y), exact=True)
+    assert abs(found["dsc"] - exact) < found["dsc_bound"] < 1e-3
+    scored = scores.map_scores(linear_map, x, y, backs=("none",))
+    (row,) = curves.pair_budget((x, y), (x, y), sizes=(), back="none")
+    assert scored["none/dsc_bound"] == found["dsc_bound"]
+    assert 0 < row["dsc_bound"] < 1e-3
+    assert alignment.evaluate(linear_map, x[:90], y[:90])["dsc_bound"] == 0.0

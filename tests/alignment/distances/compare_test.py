@@ -207,6 +207,7 @@ def test_the_unit_of_the_latents_does_not_matter(unit):
     x, y = spaces(300)
     found, still = (compare.compare(u * x, y, (10,), exact=False) for u in (unit, 1.0))
     assert found.dsc == pytest.approx(still.dsc, abs=1e-5)
+    assert found.dsc_bound == pytest.approx(still.dsc_bound, rel=0.1)  # nor does it cost more
     assert found.overlap == still.overlap
 
 
