@@ -116,7 +116,7 @@ ALIGNMENT = (
         _MAPS,
         "float(s[0] / s[self.rank - 1]) if self.rank",
         "float(s[0] / s[-1]) if self.rank",
-        _GOLDEN,
+        _BOTH_WAYS,
     ),
     Mutant(
         "a map of zeros has full rank",

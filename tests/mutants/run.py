@@ -42,7 +42,11 @@ class Results:
         self._path = folder / "results.jsonl"
         lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
         self._digests: dict[Mutant, str] = {}
-        self._by_digest = {entry["digest"]: entry for entry in map(json.loads, lines)}
+        self._by_digest: dict[str, dict] = {}
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):  # cut short by a kill
+                entry = json.loads(line)
+                self._by_digest[entry["digest"]] = entry
 
     def of(self, mutant: Mutant) -> dict | None:
         """Returns the entry of a mutant, or None; an error counts for nothing."""
