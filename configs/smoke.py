@@ -9,6 +9,7 @@ Expected: exit code 0, a report, and losses of 0.73-0.75 after 20 steps.
 """
 
 import copy
+import math
 
 import ml_collections
 
@@ -37,17 +38,24 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         config.data.elevations = (0, 4, 8)
         config.data.lightings = (0, 3)
         config.data.splits.test_instances = 1
+    if config.data.kind == "motion":
+        config.data.states, config.data.pool, config.data.walk = 40, 64, 20
     objective = config.objective
-    vit = objective.vit if "vit" in objective else objective.encoder
-    vit.width, vit.depth, vit.heads = 16, 1, 2
-    vit.image_size = config.data.image_size = 6 * vit.patch_size
-    for name in ("mlp_width", "projector_width", "sigreg_slices"):
+    encoder = objective.vit if "vit" in objective else objective.encoder
+    if encoder.kind == "patch_net":
+        side = 2 * math.prod(encoder.patches)
+        encoder.widths, encoder.hidden = (8,) * len(encoder.widths), 16
+    else:
+        side = 6 * encoder.patch_size
+        encoder.width, encoder.depth, encoder.heads = 16, 1, 2
+    encoder.image_size = config.data.image_size = side
+    for name in ("mlp_width", "projector_width", "sigreg_slices", "num_slices"):
         if name in objective:
             objective[name] = 32
     if "decoder_width" in objective:
         objective.decoder_width, objective.decoder_depth, objective.decoder_heads = 16, 1, 2
     if "views" in objective:
-        objective.views.local_size = 3 * vit.patch_size
+        objective.views.local_size = side // 2
     config.run.steps = steps
     config.run.batch_size = 8
     config.run.steps_per_call = 1

@@ -9,10 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.config import AGENT_SEEDS, Experiment
+from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import ImageFeed, Opening
 from socialjepa_jax.data.resident import ResidentFeed
@@ -156,10 +158,11 @@ def open_feed(
         settle: blocks until the devices have done the steps dispatched so far.
 
     Raises:
-        InputError: there are fewer training states than a batch holds.
+        InputError: there are fewer training states than a batch holds, or a walk is too short.
         Stopped: too many files are broken.
     """
     run = experiment.run
+    _check_world(experiment)
     opening = Opening(
         cameras=experiment.agents.cameras,
         train_rows=train_rows(experiment, dataset),
@@ -178,3 +181,25 @@ def open_feed(
     if hasattr(experiment.data, "open_feed"):
         return experiment.data.open_feed(dataset, opening)
     return ResidentFeed(np.asarray(dataset.images), opening)
+
+
+def _check_world(experiment: Experiment) -> None:
+    """Checks that latents of the objective can hold a world in motion and its walk.
+
+    Raises:
+        InputError: the walk is too short for the response to actions.
+    """
+    data, outputs = experiment.data, getattr(experiment.objective, "outputs", None)
+    if not isinstance(data, MotionData) or outputs is None:
+        return
+    if outputs < data.latents_in_view:
+        logging.warning(
+            "objective.outputs=%d is less than the world's %d latents: they cannot be identified",
+            outputs,
+            data.latents_in_view,
+        )
+    if 0 < data.walk < outputs + data.actions and data.process == "ou":
+        raise InputError(
+            f"config.data.walk={data.walk} must be 0 or at least {outputs + data.actions}: the "
+            f"response of {outputs} outputs to {data.actions} actions is fitted to it"
+        )

@@ -22,6 +22,7 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import Feed, ImageFeed
 from socialjepa_jax.errors import Interrupted
+from socialjepa_jax.evaluation import moving
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.performance.profiling import Window
 from socialjepa_jax.records import local_path, versions, write_json
@@ -252,18 +253,24 @@ def _report(
             baseline = session.encode(fresh_state())
         again = session.encode(fresh_state(same_init=True))
         untrained = evaluation.Untrained(baseline[:, good], again[:, good])
-        rows = evaluation.alignment_rows(experiment, dataset, latents, untrained, session.check)
+        if dataset.states is None:
+            rows = evaluation.alignment_rows(experiment, dataset, latents, untrained, session.check)
+        else:
+            trainer, feed = session.parts.trainer, session.feed
+            evidence = moving.gather(trainer, fresh_state(), state, feed)
+            rows = moving.alignment_rows(experiment, dataset, latents, evidence, session.check)
         session.check()
     except Interrupted:
         message = "training is done and saved; the same command makes the table"
         raise Interrupted(message) from None
     page = workdir / "report.html"
     if session.group.is_first:
-        write_json(workdir / "alignment.json", {"schema": 1, "rows": rows})
+        write_json(workdir / "alignment.json", {"schema": 2, "rows": rows})
         # Importing the figures costs half a second, for which no start should wait.
         from socialjepa_jax.report.run import page as run_page
 
-        page = run_page.write_run_report(workdir, dataset)
+        film = experiment.data.film() if hasattr(experiment.data, "film") else None
+        page = run_page.write_run_report(workdir, dataset, film)
     return Result(state, dataset, latents, untrained, rows, page)
 
 

@@ -35,6 +35,12 @@ class RowName(enum.StrEnum):
     PARTIALLED = "partialled"
     UNTRAINED_PARTIALLED = "untrained_partialled"
     PIXEL_PCA_PARTIALLED = "pixel_pca_partialled"
+    ORTHOGONAL = "orthogonal"  # the trained agents, by Procrustes
+    ACTIONS = "actions"  # the trained agents, by shared actions without one pair
+    UNTRAINED_HIDDEN = "untrained_hidden"
+    PIXEL_PCA_WIDE = "pixel_pca_wide"  # four times as many components
+    RANDOM_PROJECTION = "random_projection"
+    ALL_PIXELS = "all_pixels"  # a readout of the states by labels
     GIVEN = "given"  # latents that the alignment tool was given
 
 

@@ -75,6 +75,7 @@ def test_no_folder_is_crowded():
 # The experiment is opened where a run is put together, and by the entry points of evaluation.
 OPENS_THE_EXPERIMENT = {
     "config", "build", "loop", "experimental.exact", "evaluation.metrics", "evaluation.table",
+    "evaluation.moving",
 }  # fmt: skip
 
 

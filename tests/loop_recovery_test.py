@@ -28,7 +28,7 @@ STEPS = 12
 @pytest.fixture(autouse=True)
 def no_page(monkeypatch):
     """The page is drawn for seconds, and nothing here depends on it."""
-    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, *_: workdir / "r.html")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def experiment(parent):
 @pytest.fixture(scope="module")
 def straight(parent, experiment):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "r.html")
+        patch.setattr(run_page, "write_run_report", lambda workdir, *_: workdir / "r.html")
         return loop.fit(experiment, parent / "straight"), parent / "straight"
 
 

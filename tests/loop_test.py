@@ -84,7 +84,7 @@ def test_the_workdir_holds_what_is_promised(straight, experiment):
         assert saved["factors"].shape == (result.dataset.num_states, len(saved["factor_names"]))
         assert set(np.unique(saved["split_instance"])) == {0, 1}
     document = json.loads((workdir / "alignment.json").read_text())
-    assert document["schema"] == 1 and document["rows"] == result.rows
+    assert document["schema"] == 2 and document["rows"] == result.rows
     rows = {(row["row"], row["split"]) for row in document["rows"]}
     assert {("trained", "instance"), ("untrained", "state"), ("same_camera", "state")} <= rows
     assert result.report == workdir / "report.html" and "<html" in result.report.read_text()

@@ -284,7 +284,7 @@ def child(
     if fault.records:
         _record(workdir / f"batches_{place.index if place else 0}.jsonl")
     # The page is drawn for seconds, and nothing here depends on it.
-    run_page.write_run_report = lambda workdir, dataset: workdir / "report.html"
+    run_page.write_run_report = lambda workdir, *_: workdir / "report.html"
     try:
         with hosts.joined(place, layout.patience) as group:
             if layout.exact_shards:

@@ -5,7 +5,7 @@ from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDat
 from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.smallnorb import SmallNorbData
-from socialjepa_jax.data.toys import ToysData
+from socialjepa_jax.data.toys import MotionData, ToysData
 
 # `data.kind` of a configuration -> class.
 DATASETS: dict[str, type] = {
@@ -13,12 +13,14 @@ DATASETS: dict[str, type] = {
     "smallnorb": SmallNorbData,
     "arrays": ArraysData,
     "folder": FolderData,
+    "motion": MotionData,
 }
 
 __all__ = [
     "DATASETS",
     "ArraysData",
     "FolderData",
+    "MotionData",
     "ObservationTable",
     "Protocol",
     "SmallNorbData",

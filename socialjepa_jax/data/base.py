@@ -146,6 +146,8 @@ class ViewDataset:
         overlap: share of the images that another camera sees too. Above 0 the cameras are not
             distinct observation functions.
         num_dropped: number of states dropped because at least one camera has no image of them.
+        states: f32[N, L], continuous states, in worlds that have them.
+        state_names: names of their columns.
     """
 
     name: str
@@ -160,6 +162,8 @@ class ViewDataset:
     split_instance: np.ndarray
     overlap: float
     num_dropped: int = 0
+    states: np.ndarray | None = None
+    state_names: tuple[str, ...] = ()
 
     @property
     def num_cameras(self) -> int:
@@ -186,8 +190,9 @@ class ViewDataset:
         """Returns the states where bool[N] is true; the others count as dropped."""
         if keep.all():
             return self
-        by_state = ("state_ids", "instance_ids", "labels", "factors", "split_state")
-        parts = {name: getattr(self, name)[keep] for name in (*by_state, "split_instance")}
+        by_state = ["state_ids", "instance_ids", "labels", "factors", "split_state"]
+        by_state += ["split_instance"] + ["states"] * (self.states is not None)
+        parts = {name: getattr(self, name)[keep] for name in by_state}
         dropped = self.num_dropped + int((~keep).sum())
         return dataclasses.replace(self, images=self.images[:, keep], num_dropped=dropped, **parts)
 
@@ -202,6 +207,21 @@ class ViewDataset:
             return np.zeros(self.num_states, np.int64)
         columns = np.stack([self.factor(name) for name in names], axis=1)
         return distinct_rows(columns)[1]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Film:
+    """One trajectory of the world, as every camera sees it.
+
+    Attributes:
+        images: uint8 [K, T, H, W, C].
+        states: f32[T, L].
+        calm: uint8 [K, T, H, W, C], the same without flicker, for the animation.
+    """
+
+    images: np.ndarray
+    states: np.ndarray
+    calm: np.ndarray
 
 
 def check_columns(columns: Sequence[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels
 import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -147,6 +147,21 @@ class ImageFeed(Feed, Protocol):
 
     def states(self) -> Iterator[np.ndarray]:
         """Yields all states in chunks of one size: u8[A, size, H, W, C], the last one padded."""
+        ...
+
+
+@runtime_checkable
+class WalkFeed(ImageFeed, Protocol):
+    """A feed of a world in motion, in which every agent also took a walk with known actions.
+
+    Attributes:
+        actions: f32[A, T, M], of the walks; None if there are none.
+    """
+
+    actions: np.ndarray | None
+
+    def walked(self) -> Iterator[np.ndarray]:
+        """Yields the T + 1 images of each walk in chunks, like `states`."""
         ...
 
 

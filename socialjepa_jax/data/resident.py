@@ -4,7 +4,7 @@ Shape key: A agents, K cameras, N states, R training rows, B batch, H height, W 
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -102,11 +102,8 @@ class ResidentFeed:
 
     def states(self) -> Iterator[np.ndarray]:
         """Yields all states in chunks: u8[A, chunk, H, W, C], padded with the last."""
-        count, chunk = self._images.shape[1], self._opening.chunk
-        for start in range(0, count, chunk):
-            rows = np.minimum(np.arange(start, start + chunk), count - 1)
-            yield np.stack([self._images[camera][rows] for camera in self.cameras])
-            self._opening.check()
+        per_agent = [self._images[camera] for camera in self.cameras]
+        return chunks(per_agent, self._opening.chunk, self._opening.check)
 
     def scalars(self, seconds: float) -> dict[str, float]:
         """Returns nothing: no time is spent waiting."""
@@ -114,6 +111,23 @@ class ResidentFeed:
 
     def close(self) -> None:
         """Does nothing: no worker runs."""
+
+
+def chunks(
+    images: Sequence[np.ndarray], size: int, check: Callable[[], None]
+) -> Iterator[np.ndarray]:
+    """Yields images in chunks of one size, u8[A, size, H, W, C], padded with the last image.
+
+    Args:
+        images: u8[N, H, W, C] of every agent.
+        size: of a chunk.
+        check: called after every chunk.
+    """
+    count = len(images[0])
+    for start in range(0, count, size):
+        rows = np.minimum(np.arange(start, start + size), count - 1)
+        yield np.stack([own[rows] for own in images])
+        check()
 
 
 def channel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """Measurements of trained agents: collapse, alignment, probes, and the controls beside them."""
 
-from socialjepa_jax.evaluation.latents import Untrained, encode_states, save_latents
+from socialjepa_jax.evaluation.latents import Untrained, encode_chunks, encode_states, save_latents
 from socialjepa_jax.evaluation.metrics import (
     best_metric,
     collapse_metrics,
@@ -19,6 +19,7 @@ __all__ = [
     "best_metric",
     "check_splits",
     "collapse_metrics",
+    "encode_chunks",
     "encode_states",
     "fit_map",
     "pairs",

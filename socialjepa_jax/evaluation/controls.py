@@ -52,6 +52,56 @@ def _pixels(images: Images) -> np.ndarray:
     return np.asarray(images).reshape(len(images), -1).astype(np.float32) / 255.0
 
 
+def random_projection(images: Images, dim: int, seed: int) -> np.ndarray:
+    """Projects images on random directions.
+
+    Args:
+        images: u8[N, H, W, C].
+        dim: number of directions.
+        seed: of the directions.
+
+    Returns:
+        f32[N, dim].
+    """
+    pixels_NP = np.asarray(images).reshape(len(images), -1).astype(np.float32) / 255.0
+    directions_PD = np.random.default_rng(seed).normal(size=(pixels_NP.shape[1], dim))
+    return pixels_NP @ (directions_PD / np.sqrt(pixels_NP.shape[1])).astype(np.float32)
+
+
+def pixel_readout(
+    images: Images, states_NL: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> np.ndarray:
+    """Predicts states from all pixels by ridge regression; its strength is chosen by GCV.
+
+    Generalised cross-validation (Golub, Heath and Wahba, 1979) in the eigenbasis of the Gram
+    matrix of the training images.
+
+    Args:
+        images: u8[N, H, W, C].
+        states_NL: targets.
+        train, test: i64 rows.
+
+    Returns:
+        f64[test rows, L].
+    """
+    pixels_NP = np.asarray(images).reshape(len(images), -1) / 255.0
+    x_RP, x_TP = pixels_NP[train], pixels_NP[test]
+    x_mean, s_mean = x_RP.mean(0), states_NL[train].mean(0)
+    x_RP, x_TP = x_RP - x_mean, x_TP - x_mean
+    values_R, vectors_RR = np.linalg.eigh(x_RP @ x_RP.T)
+    values_R = np.maximum(values_R, 0.0)
+    target_RL = vectors_RR.T @ (states_NL[train] - s_mean)
+
+    def gcv(ridge: float) -> float:
+        left_R = ridge / (values_R + ridge)
+        freedom = left_R.sum() - 1.0  # the constant, whose eigenvalue is 0, is fitted too
+        return float(np.square(left_R[:, None] * target_RL).sum() / freedom**2)
+
+    ridge = min(values_R.max() * np.logspace(-8, 0, 33), key=gcv)
+    dual_RL = vectors_RR @ (target_RL / (values_R + ridge)[:, None])
+    return x_TP @ (x_RP.T @ dual_RL) + s_mean
+
+
 def one_hot(levels: np.ndarray) -> np.ndarray:
     """Indicator columns of integer levels: [N] -> f64[N, number of levels]."""
     _, index = np.unique(levels, return_inverse=True)

@@ -9,6 +9,7 @@ from socialjepa_jax import alignment
 from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.evaluation.readouts import readout_r2
 from socialjepa_jax.evaluation.splits import pairs, splits
 
 LOWEST_RANK, LOWEST_SPREAD = 2.0, 1e-3
@@ -51,12 +52,17 @@ def has_collapsed(rankme: float, feature_std: float, latent_norm: float) -> bool
 def scalars(
     experiment: Experiment, dataset: ViewDataset, latents_AND: np.ndarray
 ) -> dict[str, float]:
-    """Returns collapse metrics of every agent and held-out R2 of every pair, as logged."""
+    """Returns collapse metrics and readouts of every agent, and held-out R2 of every pair."""
     found = {
         f"agent_{k}/{name}": value
         for k, latents_ND in enumerate(latents_AND)
         for name, value in collapse_metrics(latents_ND).items()
     }
+    if dataset.states is not None:
+        split = splits(dataset)[0]
+        for k, latents_ND in enumerate(latents_AND):
+            per_state = readout_r2(latents_ND, dataset.states, split)
+            found[f"agent_{k}/state_r2"] = float(per_state.mean())
     for i, j, _ in pairs(experiment.agents.cameras):
         x, y = latents_AND[i], latents_AND[j]
         for split in splits(dataset):

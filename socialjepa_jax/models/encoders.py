@@ -11,17 +11,20 @@ import jax.numpy as jnp
 
 from socialjepa_jax.models.batchnorm import Mean, Statistics, local_mean
 from socialjepa_jax.models.functional import Functional, Params, functional
+from socialjepa_jax.models.patch_net import PatchNet, PatchNetConfig
 from socialjepa_jax.models.resnet import ResNet, ResNetConfig
 from socialjepa_jax.models.vit import ViT, ViTConfig
 
-EncoderConfig = ViTConfig | ResNetConfig
-ENCODERS: dict[str, type] = {"vit": ViTConfig, "resnet": ResNetConfig}
+EncoderConfig = ViTConfig | ResNetConfig | PatchNetConfig
+ENCODERS: dict[str, type] = {"vit": ViTConfig, "resnet": ResNetConfig, "patch_net": PatchNetConfig}
 
 
 @functools.cache
 def _network(config: EncoderConfig) -> Functional:
     if isinstance(config, ResNetConfig):
         return functional(lambda rngs: ResNet(config, rngs))
+    if isinstance(config, PatchNetConfig):
+        return functional(lambda rngs: PatchNet(config, rngs))
     return functional(lambda rngs: ViT(config, rngs))
 
 
@@ -42,7 +45,7 @@ def apply(
     statistics: Statistics | None = None,
     mean: Mean = local_mean,
 ) -> tuple[dict[str, jax.Array], Statistics]:
-    """Encodes square images of any size that the patch size divides.
+    """Encodes square images of any size that the patch size divides; a patch network has one size.
 
     The positions of a ViT count patches from the upper left corner of the image, so a small crop
     has the positions of the corner of a large one.
@@ -59,6 +62,9 @@ def apply(
     network = _network(dataclasses.replace(config, image_size=images_BHWC.shape[1]))
     if isinstance(config, ResNetConfig):
         _, out, used = network.apply(params, images_BHWC, statistics, mean)
+    elif isinstance(config, PatchNetConfig):
+        hidden_BD, used = network.apply(params, images_BHWC, statistics, mean)
+        out = {"mean": hidden_BD}
     else:
         (_, out), used = network.apply(params, images_BHWC), {}
     return _latents(config, out), used

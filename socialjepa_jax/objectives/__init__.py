@@ -1,5 +1,6 @@
 """Self-supervised objectives by their `kind` in configurations."""
 
+from socialjepa_jax.objectives.frame_pairs import FramePairs
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
@@ -14,4 +15,5 @@ OBJECTIVES: dict[str, type] = {
     "vicreg": VicReg,
     "infonce": InfoNce,
     "mae": Mae,
+    "frame_pairs": FramePairs,
 }

@@ -26,14 +26,10 @@ CONTRASTIVE = ("infonce", "aninfonce")
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Objective lambda x regulariser + (1 - lambda) x alignment, or a contrastive loss alone.
-
-    hparams: `lambda` in [0, 1] and, for the contrastive losses, the kernel width `sigma`.
+class PairTerms:
+    """Settings and terms of a loss on pairs: an alignment and a regulariser, or a contrastive loss.
 
     Attributes:
-        encoder: an MLP, or couplings in the inverse direction (the encoder that matches a coupling
-            mixing).
         regularizer: "sigreg" | "whiten" | "vicreg" | "infonce" | "aninfonce" | "none".
         convention: "paper" or "code", whose formulas differ:
             alignment mean ||h - h'||^2 or that over 4 D; whitening ||Cov - I||_F^2 or its mean
@@ -45,7 +41,6 @@ class Pairs:
             grows with typical distances (the same at D = 2).
     """
 
-    encoder: MLPConfig | CouplingConfig
     regularizer: str = "sigreg"
     convention: str = "code"
     flatten: bool = True
@@ -53,11 +48,80 @@ class Pairs:
     quadrature: Quadrature = Quadrature()
     kernel: str = "fixed"
 
-    def __post_init__(self) -> None:
+    def check_terms(self) -> None:
+        """Raises `InputError` if one of these settings cannot work."""
         check_one_of(REGULARIZERS, regularizer=self.regularizer)
         check_one_of(("paper", "code"), convention=self.convention)
         check_one_of(("fixed", "scaled"), kernel=self.kernel)
         check_positive(num_slices=self.num_slices)
+
+    def penalty(
+        self,
+        params: Params,
+        h_BVD: jax.Array,
+        key: jax.Array,
+        sigma: jax.Array | None,
+        reduce: Reduce,
+    ) -> jax.Array:
+        """Returns the regulariser or the contrastive loss of f32[B, 2, D].
+
+        Args:
+            params: of the objective; AnInfoNCE reads 'log_precision'.
+            h_BVD: both embeddings of every pair.
+            key: of SIGReg's directions.
+            sigma: kernel width of a contrastive loss; others need none.
+            reduce: reductions over the global batch.
+        """
+        if self.regularizer == "sigreg":
+            return losses.sigreg_of_views(
+                h_BVD, key, self.num_slices, self.quadrature, reduce, flatten=self.flatten
+            )
+        if self.regularizer == "whiten":
+            return losses.whitening(h_BVD, self.convention, reduce)
+        if self.regularizer == "vicreg":
+            return losses.hinge_vicreg(h_BVD, reduce)
+        if self.regularizer == "none":
+            return jnp.zeros(())
+        return losses.info_nce(h_BVD, self._precision(params, h_BVD.shape[-1], sigma), reduce)
+
+    def _precision(self, params: Params, dim: int, sigma: jax.Array | None) -> jax.Array:
+        """Returns the kernel's precisions, 1 / sigma^2 or 1 / 2 sigma^2 by convention: f32[D]."""
+        factor = 0.5 if self.convention == "code" else 1.0
+        if self.kernel == "scaled":
+            factor *= 2.0 / dim
+        precision_D = jnp.full(dim, factor) / jnp.square(jnp.asarray(sigma))
+        if self.regularizer == "aninfonce":
+            precision_D *= jnp.exp(params["log_precision"])
+        return precision_D
+
+    def combine(self, penalty: jax.Array, align: jax.Array, weight: jax.Array) -> jax.Array:
+        """Returns weight x penalty + (1 - weight) x alignment; a contrastive loss stands alone."""
+        if self.regularizer in CONTRASTIVE:
+            return penalty
+        return weight * penalty + (1.0 - weight) * align
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """The field that comes first in `Pairs`."""
+
+    encoder: MLPConfig | CouplingConfig
+
+
+@dataclass(frozen=True)
+class Pairs(PairTerms, _Encoded):
+    """Objective lambda x regulariser + (1 - lambda) x alignment, or a contrastive loss alone.
+
+    hparams: `lambda` in [0, 1] and, for the contrastive losses, the kernel width `sigma`.
+
+    Attributes:
+        encoder: an MLP, or couplings in the inverse direction (the encoder that matches a coupling
+            mixing).
+        regularizer, convention, flatten, num_slices, quadrature, kernel: see `PairTerms`.
+    """
+
+    def __post_init__(self) -> None:
+        self.check_terms()
 
     @property
     def outputs(self) -> int:
@@ -97,38 +161,9 @@ class Pairs:
         h_BVD = self.network.apply(params["encoder"], views.reshape(-1, views.shape[-1]))
         h_BVD = h_BVD.reshape(*views.shape[:2], -1)
         align = losses.alignment(h_BVD, self.convention, reduce)
-        penalty = self._penalty(params, h_BVD, key, hparams, reduce)
-        weight = hparams["lambda"]
-        if self.regularizer in CONTRASTIVE:
-            total = penalty
-        else:
-            total = weight * penalty + (1.0 - weight) * align
+        penalty = self.penalty(params, h_BVD, key, hparams.get("sigma"), reduce)
+        total = self.combine(penalty, align, hparams["lambda"])
         return total, (aux, {"alignment": align, "regularizer": penalty})
-
-    def _penalty(
-        self, params: Params, h_BVD: jax.Array, key: jax.Array, hparams: HParams, reduce: Reduce
-    ) -> jax.Array:
-        if self.regularizer == "sigreg":
-            return losses.sigreg_of_views(
-                h_BVD, key, self.num_slices, self.quadrature, reduce, flatten=self.flatten
-            )
-        if self.regularizer == "whiten":
-            return losses.whitening(h_BVD, self.convention, reduce)
-        if self.regularizer == "vicreg":
-            return losses.hinge_vicreg(h_BVD, reduce)
-        if self.regularizer == "none":
-            return jnp.zeros(())
-        return losses.info_nce(h_BVD, self._precision(params, hparams), reduce)
-
-    def _precision(self, params: Params, hparams: HParams) -> jax.Array:
-        """Returns the kernel's precisions, 1 / sigma^2 or 1 / 2 sigma^2 by convention: f32[D]."""
-        factor = 0.5 if self.convention == "code" else 1.0
-        if self.kernel == "scaled":
-            factor *= 2.0 / self.outputs
-        precision_D = jnp.full(self.outputs, factor) / jnp.square(hparams["sigma"])
-        if self.regularizer == "aninfonce":
-            precision_D *= jnp.exp(params["log_precision"])
-        return precision_D
 
     def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
         """Returns `aux`: no state is carried beside the parameters."""

@@ -69,7 +69,7 @@ def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) 
 def batch_shapes(
     objective: Any, batch_size: int, shape: tuple[int, ...] | None = None
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Returns the shapes and dtypes of an objective's batch of images, see `objectives.base.Batch`.
+    """Returns the shapes and dtypes of a batch of images; pairs in time read 'next' too.
 
     Args:
         objective: objective on images.
@@ -83,6 +83,7 @@ def batch_shapes(
     f32 = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.float32)
     return {
         "image": f32((batch_size, *shape)),
+        "next": f32((batch_size, *shape)),
         "index": jax.ShapeDtypeStruct((batch_size,), jnp.int32),
         "mean": f32((channels,)),
         "std": f32((channels,)),

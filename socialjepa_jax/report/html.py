@@ -110,16 +110,19 @@ def missing(reason: str) -> Html:
     return paragraph(reason, class_="missing")
 
 
-def figure(png: bytes, alt: str, caption: str = "", *, full: bool = False) -> Html:
-    """Returns an inlined PNG image with its caption.
+def figure(
+    png: bytes, alt: str, caption: str = "", *, full: bool = False, kind: str = "png"
+) -> Html:
+    """Returns an inlined image with its caption.
 
     Args:
         png: The file's bytes.
         alt: Description for readers who cannot see the image.
         caption: Text below the image.
         full: Span all columns of the `figure_grid`.
+        kind: "png" | "gif".
     """
-    source = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    source = f"data:image/{kind};base64," + base64.b64encode(png).decode("ascii")
     image = tag("img", src=source, alt=alt)
     under = tag("figcaption", caption) if caption else ""
     return tag("figure", image, under, class_="full" if full else None)

@@ -80,6 +80,57 @@ LOOKS: dict[str, Look] = {
         (0, (3, 2, 1, 2)),
         "pixel components after the shared factors are regressed out of both",
     ),
+    RowName.UNTRAINED_HIDDEN: Look(
+        "untrained, hidden layer",
+        "#D55E00",
+        (0, (2, 2)),
+        "the untrained encoders before their linear head: many more features",
+    ),
+    RowName.PIXEL_PCA_WIDE: Look(
+        "pixel PCA, four times wider",
+        "#009E73",
+        (0, (6, 2)),
+        "four times as many principal components as latents have dimensions",
+    ),
+    RowName.RANDOM_PROJECTION: Look(
+        "random projection",
+        "#CC79A7",
+        (0, (4, 1, 1, 1)),
+        "random directions of pixel space, as many as latents have dimensions",
+    ),
+    RowName.ALL_PIXELS: Look(
+        "all pixels, by labels",
+        "#1d2430",
+        (0, (6, 1, 1, 1)),
+        "a ridge regression from all pixels to the state, which uses the labels of the states",
+    ),
+    "strangers": Look(
+        "trained, time shuffled", "#CC79A7", (0, (1, 1)), "pairs of unrelated moments"
+    ),
+    "same_picture": Look(
+        "trained, same image twice", "#8C6D00", (0, (5, 2)), "both images of a pair are one"
+    ),
+    "photometric": Look(
+        "trained, brightness and contrast",
+        "#E69F00",
+        (0, (2, 1, 1, 1)),
+        "one image, changed twice in brightness and contrast",
+    ),
+    "augmented_stills": Look(
+        "trained, augmented stills",
+        "#56B4E9",
+        (0, (5, 2)),
+        "one image, shifted and changed twice in brightness and contrast",
+    ),
+    "augmented_stills_jitter": Look(
+        "trained, augmented stills with flicker",
+        "#D55E00",
+        (0, (1, 2)),
+        "the same, with exposure and colour drawn as the world draws them",
+    ),
+    RowName.ACTIONS: Look(
+        "trained, W from actions", "#009E73", "-", "the map made from shared actions, no pair"
+    ),
     "paper": Look("paper", "#1d2430", (0, (1, 3)), "as printed"),
     "chance": Look("chance", "#8A929C", (0, (4, 3)), "expected of unrelated spaces"),
 }

@@ -10,6 +10,7 @@ _FOLDER = pathlib.Path(__file__).parents[2] / "configs"  # installed beside the 
 PRESETS = {
     name: _FOLDER / f"{name}.py"
     for name in (
+        "motion_lejepa",
         "toys_ijepa",
         "toys_ijepa_vits",
         "toys_lejepa",

@@ -15,6 +15,7 @@ from configs import (
     eth80_ijepa,
     eth80_lejepa,
     folder_ijepa,
+    motion_lejepa,
     smallnorb_ijepa,
     smoke,
     toys_ijepa,
@@ -24,6 +25,7 @@ from configs import (
 )
 from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
+from socialjepa_jax.data.toys import moving
 
 CONFIGS = {
     "toys_ijepa": toys_ijepa,
@@ -34,6 +36,7 @@ CONFIGS = {
     "toys_mae": toys_mae,
     "eth80_lejepa": eth80_lejepa,
     "folder_ijepa": folder_ijepa,
+    "motion_lejepa": motion_lejepa,
     "smoke": smoke,
 }
 
@@ -103,12 +106,14 @@ def test_a_configuration_says_what_it_is(name):
     config_lib.from_config_dict(CONFIGS[name].get_config())
 
 
-# eth80_lejepa has the images of eth80_ijepa and the objective of toys_lejepa; smoke is toys_ijepa.
-LONG = {"eth80_lejepa": pytest.mark.nightly, "smoke": pytest.mark.nightly}
+# eth80_lejepa has the images of eth80_ijepa and the objective of toys_lejepa; smoke is toys_ijepa;
+# motion_lejepa is trained, as small, in tests/loop_moving_test.py.
+LONG = dict.fromkeys(("eth80_lejepa", "smoke", "motion_lejepa"), pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CONFIGS])
-def test_a_configuration_runs_one_step(name, tmp_path):
+def test_a_configuration_runs_one_step(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(moving, "_BLOCK", 64)  # images that are rendered at once
     config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
         config.data.path = _write_smallnorb(tmp_path)

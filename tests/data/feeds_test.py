@@ -93,7 +93,7 @@ def test_batches_are_passed_over_as_of_resident_data(folder, resident, tmp_path)
 
 
 def test_a_broken_file_costs_its_state_and_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, dataset: workdir / "page")
+    monkeypatch.setattr(run_page, "write_run_report", lambda workdir, *_: workdir / "page")
     files = tmp_path / "files"
     files.mkdir()
     experiment = data.experiment(data.write_files(files), workers=0)

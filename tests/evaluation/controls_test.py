@@ -75,3 +75,38 @@ def test_shuffled_pairs_stay_in_cell_and_part_and_move():
     np.testing.assert_array_equal(cells[pairing], cells)
     assert set(pairing[:70]) == set(range(70))
     assert (pairing != np.arange(100)).all()
+
+
+def test_random_projections_are_directions_of_pixel_space():
+    images = np.random.default_rng(3).integers(0, 256, (50, 4, 5, 3), dtype=np.uint8)
+    found = controls.random_projection(images, 4, seed=1)
+    directions = np.random.default_rng(1).normal(size=(60, 4)) / 60**0.5
+    expected = images.reshape(50, -1) / 255.0 @ directions
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_array_equal(found, controls.random_projection(images, 4, seed=1))
+    assert np.abs(found - controls.random_projection(images, 4, seed=2)).max() > 0.1
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(("rows", "noise"), [(40, 0.5), (150, 2.0)])  # more pixels, more images
+def test_pixel_readouts_are_ridge_regressions_whose_strength_generalises(rows, noise):
+    """By generalised cross-validation written out: ||y - H y||^2 / tr(I - H)^2."""
+    rng = np.random.default_rng(4)
+    images = rng.integers(0, 256, (rows + 30, 4, 5, 3), dtype=np.uint8)
+    pixels = images.reshape(len(images), -1) / 255.0
+    states = pixels @ rng.normal(size=(60, 2)) + noise * rng.normal(size=(len(images), 2))
+    train, test = np.arange(rows), np.arange(rows, rows + 30)
+    found = controls.pixel_readout(images, states, train, test)
+    centred = pixels[train] - pixels[train].mean(0)
+    gram, constant = centred @ centred.T, np.full((rows, rows), 1 / rows)
+    ladder = np.linalg.eigvalsh(gram).max() * np.logspace(-8, 0, 33)
+
+    def score(ridge):
+        hat = constant + gram @ np.linalg.inv(gram + ridge * np.eye(rows))
+        left = states[train] - hat @ states[train]
+        return np.square(left).sum() / (rows - np.trace(hat)) ** 2
+
+    best = min(ladder, key=score)
+    assert ladder[0] < best < ladder[-1]
+    expected = Ridge(alpha=best).fit(pixels[train], states[train]).predict(pixels[test])
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -142,7 +142,7 @@ def finished_run(dataset, tmp_path_factory):
     (workdir / "config.json").write_text(json.dumps(config))
     (workdir / "environment.json").write_text(json.dumps(versions))
     (workdir / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in make_metrics()))
-    (workdir / "alignment.json").write_text(json.dumps({"schema": 1, "rows": make_scores()}))
+    (workdir / "alignment.json").write_text(json.dumps({"schema": 2, "rows": make_scores()}))
     (workdir / "latents").mkdir()
     for k, z in enumerate(make_latents(dataset)):
         np.savez(

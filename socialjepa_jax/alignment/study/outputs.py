@@ -78,7 +78,7 @@ def _pair_json(study: Study, spaces: Spaces, probes: Probes) -> dict[str, Any]:
         mean |= {key: entry["mean"] for key, entry in _null_json(study.null, f"{back}/").items()}
         rows.append({**common, "row": RowName.MISMATCHED, "back": back, "metrics": mean})
     return {
-        "schema": 1,
+        "schema": 2,
         "rows": rows,
         "input_rows": [asdict(count) for count in spaces.counts],
         "settings": {**asdict(study.settings), "ridge": study.linear_map.ridge},
@@ -139,7 +139,7 @@ def _spaces_json(
         for (i, j), pair in comparison.pairs.items()
     ]
     return {
-        "schema": 1,
+        "schema": 2,
         "rows": rows,
         "input_rows": [asdict(count) for count in spaces.counts],
         "names": names,

@@ -176,6 +176,39 @@ def _body_fields(parts: Sequence[Part]) -> dict[str, np.ndarray]:
     middle = (low + high) / 2
     scale = 1 / np.linalg.norm(points - middle, axis=1).max()
     ground = np.array([middle[0], middle[1], low[2]])
+    return pack(parts, scale, ground, scale * (middle[2] - low[2]))
+
+
+def slots_of(parts: Sequence[Part]) -> list[int]:
+    """Returns the slot of each part: slots of one kind are contiguous, in the order of the parts.
+
+    Raises:
+        ValueError: more parts of a kind than slots.
+    """
+    free = [sum(raycast.SLOTS[:kind]) for kind in range(len(raycast.KINDS))]
+    slots = []
+    for part in parts:
+        kind = raycast.KINDS.index(part.kind)
+        slots.append(free[kind])
+        free[kind] += 1
+    for kind, (end, size) in enumerate(zip(free, raycast.SLOTS)):
+        used = end - sum(raycast.SLOTS[:kind])
+        if used > size:
+            raise ValueError(f"{used} parts of kind {raycast.KINDS[kind]}, {size} fit")
+    return slots
+
+
+def pack(
+    parts: Sequence[Part], scale: float, ground: np.ndarray, height: float
+) -> dict[str, np.ndarray]:
+    """Returns the fields of `raycast.Bodies` for parts moved by -ground, then scaled.
+
+    Args:
+        parts: at most `raycast.SLOTS` of a kind.
+        scale: factor on all lengths.
+        ground: f64[3], the point that becomes the origin.
+        height: of the camera's target.
+    """
     fields: dict[str, np.ndarray] = {
         "used": np.zeros(len(raycast.KINDS), np.int32),
         "center": np.zeros((raycast.NUM_SLOTS, 3), np.float32),
@@ -183,15 +216,11 @@ def _body_fields(parts: Sequence[Part]) -> dict[str, np.ndarray]:
         "half_length": np.zeros(raycast.NUM_SLOTS, np.float32),
         "albedo": np.zeros((raycast.NUM_SLOTS, 2, 3), np.float32),
         "pattern": np.zeros((raycast.NUM_SLOTS, 5), np.float32),
-        "height": np.array(scale * (middle[2] - low[2]), np.float32),
+        "height": np.array(height, np.float32),
     }
-    for kind, slots in enumerate(raycast.SLOTS):
-        chosen = [part for part in parts if part.kind == raycast.KINDS[kind]]
-        if len(chosen) > slots:
-            raise ValueError(f"{len(chosen)} parts of kind {raycast.KINDS[kind]}, {slots} fit")
-        fields["used"][kind] = len(chosen)
-        for slot, part in enumerate(chosen, start=sum(raycast.SLOTS[:kind])):
-            _fill_slot(fields, slot, part, scale, ground)
+    for part, slot in zip(parts, slots_of(parts)):
+        fields["used"][raycast.KINDS.index(part.kind)] += 1
+        _fill_slot(fields, slot, part, scale, ground)
     return fields
 
 

@@ -174,9 +174,10 @@ def trace(
     Returns:
         (t, slot): f32[R] and i32[R]; t is inf and slot 0 for rays that hit nothing.
     """
-    shape = jnp.broadcast_shapes(jnp.shape(o[0]), jnp.shape(d[0]))
-    nearest = (jnp.full(shape, jnp.inf), jnp.zeros(shape, jnp.int32))
     rows = _geometry(body)
+    # Inside `shard_map` a loop's carry must vary over devices as rays and bodies do from the start.
+    never = jnp.isnan(o[0] + d[0] + rows[0, 0]) & False
+    nearest = (jnp.where(never, 0.0, jnp.inf), never.astype(jnp.int32))
     for kind, enter in enumerate(_ENTER):
         start = sum(SLOTS[:kind])
         test = functools.partial(_try_slot, rows, enter, (o, d, minimum), start + body.used[kind])

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.data.base import Film, ViewDataset
 from socialjepa_jax.performance import hardware
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.looks import look
 from socialjepa_jax.report.papers import social_jepa
-from socialjepa_jax.report.run import collapse, curves, data, geometry, images
+from socialjepa_jax.report.run import collapse, curves, data, geometry, images, moving
 from socialjepa_jax.report.run import scores as scores_lib
 from socialjepa_jax.report.run.data import SPLITS, RunData, mean, pick, value
 from socialjepa_jax.report.tables import Column, Row, Table, format_number
 
 
-def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
+def write_run_report(workdir: Path, dataset: ViewDataset, film: Film | None = None) -> Path:
     """Writes `report.html` and `report_*.png` into a run's workdir.
 
     Reads config.json, metrics.jsonl, alignment.json and latents/agent_<k>.npz. A section whose
@@ -30,6 +30,7 @@ def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
     Args:
         workdir: The run's folder.
         dataset: The run's data set, for images and categories.
+        film: A trajectory of a world in motion.
 
     Returns:
         The path of the page.
@@ -37,11 +38,17 @@ def write_run_report(workdir: Path, dataset: ViewDataset) -> Path:
     workdir = Path(workdir)
     run = data.read_run(workdir)
     page = workdir / "report.html"
+    album = Album(page)
+    if dataset.states is None:
+        lede, sections = headline(run), _sections(run, dataset, album)
+    else:
+        lede = moving.headline(run, dataset)
+        sections = moving.sections(run, dataset, film, album) | _common(run, album)
     document = html.page(
         title=run.name,
         subtitle=_subtitle(run, dataset),
-        lede=html.join(*headline(run)),
-        sections=_sections(run, dataset, Album(page)),
+        lede=html.join(*lede),
+        sections=sections,
     )
     page.write_text(document, encoding="utf-8", errors="backslashreplace")  # paths may be bytes
     return page
@@ -70,6 +77,15 @@ def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tup
                    scores_lib.probes(run, len(set(dataset.labels.tolist())))),
         "environment": ("Environment and configuration", environment(run)),
     }  # fmt: skip
+
+
+def _common(run: RunData, album: Album) -> dict[str, tuple[str, html.Html]]:
+    """Sections that every run has, at the end of its page."""
+    return {
+        "training": ("Training", curves.training(run, album)),
+        "collapse": ("Collapse monitors", collapse.collapse_monitors(run)),
+        "environment": ("Environment and configuration", environment(run)),
+    }
 
 
 def _subtitle(run: RunData, dataset: ViewDataset) -> str:

@@ -27,7 +27,7 @@ def page(finished_run, dataset, tmp_path_factory):
 def edit_scores(workdir, change):
     path = workdir / "alignment.json"
     rows = [row for row in json.loads(path.read_text())["rows"] if change(row) is not False]
-    path.write_text(json.dumps({"schema": 1, "rows": rows}))
+    path.write_text(json.dumps({"schema": 2, "rows": rows}))
 
 
 def test_page_and_images_are_written(page):

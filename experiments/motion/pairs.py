@@ -1,0 +1,78 @@
+"""Many independent pairs of agents in one world in motion, trained by one program.
+
+Shape key: A agents, N states, D latents.
+"""
+
+import dataclasses
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+import ml_collections
+
+from configs import motion_lejepa
+from socialjepa_jax import build, evaluation, loop
+from socialjepa_jax.config import Agents, Experiment, from_config_dict
+from socialjepa_jax.evaluation import moving
+from socialjepa_jax.evaluation.table import Row
+from socialjepa_jax.records import RowName
+
+Config = ml_collections.ConfigDict
+
+
+def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
+    """Returns the preset with one agent for each seed, on the first and second camera in turn.
+
+    Args:
+        seeds: two for each pair.
+        **changes: of settings; a double underscore stands for the dot of a path.
+    """
+    config = motion_lejepa.get_config()
+    for path, value in changes.items():
+        *groups, name = path.split("__")
+        group = config
+        for key in groups:
+            group = group[key]
+        with group.unlocked():
+            group[name] = value
+    cameras = tuple(k % 2 for k in range(len(seeds)))
+    return dataclasses.replace(from_config_dict(config), agents=Agents(cameras, tuple(seeds)))
+
+
+def run(chosen: Experiment, controls: bool = True) -> list[Row]:
+    """Trains all agents and measures pairs (0, 1), (2, 3), ... and the ceiling.
+
+    Args:
+        chosen: of an even number of agents.
+        controls: False: the rows of trained agents only.
+
+    Returns:
+        Rows as in alignment.json, with the number of their pair as 'seed'.
+    """
+    dataset = chosen.data.load(pathlib.Path())
+    parts = build.build(chosen)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        feed = build.open_feed(chosen, dataset, parts, path, path)
+    fresh = parts.fresh_state()
+    evidence_of_fresh = moving.gather(parts.trainer, fresh, fresh, feed)
+    state = loop.train(parts.trainer, feed, parts.hparams)
+    latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
+    walks = moving.walks(parts.trainer, state, feed)
+    evidence = dataclasses.replace(evidence_of_fresh, walks=walks)
+    rows = []
+    count = len(chosen.agents.seeds)
+    for first in range(0, count, 2):
+        found = moving.pair_rows(
+            chosen, dataset, latents_AND, evidence, (first, first + 1),
+            pixels=moving.Pixels(dataset) if controls and first == 0 else None,
+        )  # fmt: skip
+        if count > 2:
+            ceiling = (first, (first + 2) % count)
+            found += moving.pair_rows(chosen, dataset, latents_AND, evidence, ceiling, pixels=None)
+        kept = [row for row in found if controls or row["row"] in _TRAINED]
+        rows += [{**row, "seed": first // 2} for row in kept]
+    return rows
+
+
+_TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)

@@ -1,0 +1,514 @@
+"""A world in motion as a data set: pairs of successive images for training, states to measure on.
+
+Every agent walks through the world on its own: its pairs are drawn from its own seed and seen by
+its own camera, so two agents have no image and no state in common.
+
+Shape key: A agents, K cameras, N states, P pairs, F frames of a pair, B batch, L latents, M
+actions, H height, W width, C channels.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from socialjepa_jax import dynamics, sharding
+from socialjepa_jax.data import order
+from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.data.base import Film, Splits, ViewDataset
+from socialjepa_jax.data.protocols import Batch, Opening
+from socialjepa_jax.data.resident import channel_statistics, chunks
+from socialjepa_jax.data.toys import motion
+from socialjepa_jax.dynamics.driven import Driven
+from socialjepa_jax.dynamics.gennorm import warp
+from socialjepa_jax.errors import (
+    InputError,
+    check_in_range,
+    check_inside,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+)
+from socialjepa_jax.keys import Stream, agent_key
+
+TRANSITIONS = (
+    "motion", "strangers", "same_picture", "photometric", "augmented_stills",
+    "augmented_stills_jitter",
+)  # fmt: skip
+PROCESSES = ("ou", "uniform", "gennorm", "goals")
+_BLOCK = 2048  # images rendered by one call
+_SHIFT = 4  # pixels by which stills are shifted, at 32 pixels
+_SEEN = 2  # largest change of a pixel, of 255, of a latent that a camera does not see
+# Draws of a world, folded into its key.
+_STATES, _WALK, _POOL, _FLICKER, _STREAM = range(5)
+
+
+@dataclasses.dataclass(frozen=True)
+class MotionData:
+    """A rendered world whose latents follow a stationary process, seen by several cameras.
+
+    Attributes:
+        kind: "motion".
+        latents, shape, occluders, private: see `motion.Scene`.
+        azimuths: of the cameras, degrees; one for each camera.
+        elevation: of all cameras, degrees.
+        image_size: H = W, pixels.
+        channels: 1 or 3.
+        samples_per_pixel_side: a pixel is the mean of this number squared of rays.
+        flicker: standard deviation of the log gain of each image's channels; 0: a clean world.
+        process: "ou" (Ornstein-Uhlenbeck) | "uniform" and "gennorm" (its monotone maps to other
+            marginals) | "goals" (travels between two goals in every latent).
+        rho: correlation of successive states, one value or one for each latent (with private
+            ones).
+        alpha: shape of the marginal of "gennorm".
+        transition: what the two images of a pair have in common: "motion": successive states |
+            "strangers": unrelated states | "same_picture" | "photometric", "augmented_stills",
+            "augmented_stills_jitter": one state, whose image is changed twice by brightness and
+            contrast; also by shifts; also by the world's own flicker.
+        pool: pairs of an agent, rendered beforehand; 0: fresh pairs at every step.
+        states: states N to measure on, half of which maps are fitted on.
+        walk: steps of each agent's own walk, with known actions (process "ou"); 0: none.
+        actions: number of actions M of the walk.
+        share: share of an innovation that the actions make.
+        splits: `test_states` of the N states are held out; there are no objects to hold out.
+        seed: of states and actions; the seeds of the agents draw their pairs.
+    """
+
+    kind: str = "motion"
+    latents: tuple[str, ...] = ("x", "y", "yaw")
+    shape: str = "toy"
+    occluders: int = 0
+    private: bool = False
+    azimuths: tuple[float, ...] = (-80.0, 80.0)
+    elevation: float = 45.0
+    image_size: int = 32
+    channels: int = 3
+    samples_per_pixel_side: int = 1
+    flicker: float = 0.25
+    process: str = "ou"
+    rho: tuple[float, ...] = (0.9,)
+    alpha: float = 2.0
+    transition: str = "motion"
+    pool: int = 12_000
+    states: int = 4_000
+    walk: int = 3_000
+    actions: int = 3
+    share: float = 0.3
+    splits: Splits = Splits(test_instances=0, test_states=0.5)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_one_of(("motion",), kind=self.kind)
+        motion.Scene(self.latents, self.shape, self.occluders, self.private)  # checks its fields
+        check_one_of((1, 3), channels=self.channels)
+        check_one_of(PROCESSES, process=self.process)
+        check_one_of(TRANSITIONS, transition=self.transition)
+        check_positive(image_size=self.image_size, states=self.states, alpha=self.alpha)
+        check_non_negative(pool=self.pool, walk=self.walk, flicker=self.flicker, seed=self.seed)
+        check_in_range(1, 16, samples_per_pixel_side=self.samples_per_pixel_side)
+        check_inside(0.0, 90.0, elevation=self.elevation)
+        if not self.azimuths or len(set(self.azimuths)) < len(self.azimuths):
+            raise InputError(f"azimuths={self.azimuths} must be one or more distinct angles")
+        for rho in self.rho:
+            check_inside(0.0, 1.0, rho=rho)
+        if len(self.rho) not in (1, self.num_latents):
+            raise InputError(f"rho={self.rho} must be 1 or {self.num_latents} correlations")
+        if self.splits.test_instances:
+            raise InputError(
+                f"splits.test_instances={self.splits.test_instances} must be 0: no objects"
+            )
+        check_in_range(1, self.num_latents, actions=self.actions)
+        Driven(self.num_latents, self.actions, self.share)
+
+    @property
+    def num_cameras(self) -> int:
+        """K."""
+        return len(self.azimuths)
+
+    @property
+    def scene(self) -> motion.Scene:
+        """What moves."""
+        return motion.Scene(self.latents, self.shape, self.occluders, self.private)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the latents, private ones last."""
+        private = range(self.num_cameras) if self.private else ()
+        return (*self.latents, *(f"private_{k}" for k in private))
+
+    @property
+    def num_latents(self) -> int:
+        """L, private ones included."""
+        return len(self.state_names)
+
+    @property
+    def latents_in_view(self) -> int:
+        """Number of latents that one camera sees: the shared ones and a private one of its own."""
+        return len(self.latents) + self.private
+
+    @property
+    def stage(self) -> motion.Stage:
+        """The map from states to images."""
+        return motion.Stage(
+            self.scene, self.azimuths, self.elevation, self.image_size, self.channels,
+            self.samples_per_pixel_side,
+        )  # fmt: skip
+
+    @property
+    def dynamics(self) -> tuple[dynamics.Process, Any]:
+        """The process of the latents and its arrays."""
+        if self.process == "ou":
+            process: Any = dynamics.OrnsteinUhlenbeck(self.num_latents)
+            return process, process.params(self.rho)
+        if self.process == "goals":
+            process = dynamics.GoalSeeking(self.num_latents)
+            return process, process.params(self.rho)
+        alpha = 100.0 if self.process == "uniform" else self.alpha
+        process = dynamics.Copula(self.num_latents)
+        return process, process.params(self.rho, alpha)
+
+    def load(self, cache_dir: pathlib.Path) -> ViewDataset:
+        """Renders the states that are measured on, as all cameras see them.
+
+        Args:
+            cache_dir: unused; rendering is cheaper than reading.
+
+        Raises:
+            InputError: a latent is seen by no camera.
+        """
+        del cache_dir
+        self._check_seen()
+        key = jax.random.fold_in(jax.random.key(self.seed), _STATES)
+        process, params = self.dynamics
+        states = np.asarray(process.stationary(params, key, self.states))
+        keys = jax.random.split(jax.random.fold_in(key, _FLICKER), self.num_cameras)
+        images = [self.photograph(states, k, keys[k]) for k in range(self.num_cameras)]
+        ids = np.arange(self.states)
+        order_N = np.random.default_rng(self.splits.seed).permutation(self.states)
+        test = order_N < round(self.splits.test_states * self.states)
+        zeros = np.zeros(self.states, np.int32)
+        return ViewDataset(
+            name=self.kind,
+            images=np.stack(images),
+            state_ids=ids.astype(np.int64),
+            instance_ids=zeros,
+            labels=zeros,
+            label_names=("world",),
+            factors=zeros[:, None],
+            factor_names=("category",),
+            split_state=test.astype(np.int32),
+            split_instance=zeros,
+            overlap=0.0,
+            states=states,
+            state_names=self.state_names,
+        )
+
+    def photograph(
+        self, states_NL: np.ndarray, camera: int, key: jax.Array, strength: float | None = None
+    ) -> np.ndarray:
+        """Renders states as one camera sees them, each with its own flicker.
+
+        Args:
+            states_NL: f32[N, L].
+            camera: number of the camera.
+            key: of the flicker.
+            strength: of the flicker; default: that of the world.
+
+        Returns:
+            uint8 [N, H, W, C].
+        """
+        strength = self.flicker if strength is None else strength
+        keys_N = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, np.arange(len(states_NL)))
+        blocks = []
+        states_NL = np.asarray(states_NL, np.float32)
+        for first in range(0, len(states_NL), _BLOCK):
+            rows = np.minimum(np.arange(first, first + _BLOCK), len(states_NL) - 1)
+            shot = _shoot(
+                self.stage, jnp.float32(strength), states_NL[rows], jnp.int32(camera), keys_N[rows]
+            )
+            blocks.append(np.asarray(shot))
+        return np.concatenate(blocks)[: len(states_NL)]
+
+    def film(self, frames: int = 40) -> Film:
+        """Renders one trajectory as all cameras see it, with flicker and without.
+
+        Args:
+            frames: T.
+        """
+        key = jax.random.fold_in(jax.random.key(self.seed), _WALK)
+        states = np.asarray(self._trajectory(key, frames - 1))
+        keys = jax.random.split(key, self.num_cameras)
+        shots = [
+            np.stack([self.photograph(states, k, keys[k], s) for k in range(self.num_cameras)])
+            for s in (self.flicker, 0.0)
+        ]
+        return Film(shots[0], states, shots[1])
+
+    def _trajectory(self, key: jax.Array, steps: int) -> jax.Array:
+        """Draws one trajectory of the process: f32[steps + 1, L]."""
+        process, params = self.dynamics
+        if not isinstance(process, dynamics.GoalSeeking):
+            driven = Driven(self.num_latents, self.actions, self.share, self.seed)
+            states = driven.walk(self._rho, key, steps)[0]
+            return warp(params["warp"], states) if "warp" in params else states
+
+        def step(z_1L: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+            z_1L = process.transition(params, key, z_1L)
+            return z_1L, z_1L[0]
+
+        keys = jax.random.split(key, steps + 1)
+        first_1L = process.stationary(params, keys[0], 1)
+        return jnp.concatenate([first_1L, jax.lax.scan(step, first_1L, keys[1:])[1]])
+
+    @property
+    def _rho(self) -> jax.Array:
+        return jnp.broadcast_to(jnp.asarray(self.rho, jnp.float32), (self.num_latents,))
+
+    def _check_seen(self) -> None:
+        """Checks that some camera sees every shared latent move a pixel."""
+        count = len(self.latents)
+        offsets = np.concatenate([np.eye(self.num_latents)[:count] * side for side in (-1, 1)])
+        key = jax.random.key(0)
+        views = [self.photograph(offsets, k, key, 0.0) for k in range(self.num_cameras)]
+        for index, name in enumerate(self.latents):
+            moved = [np.abs(v[index].astype(int) - v[index + count]).max() for v in views]
+            if max(moved) <= _SEEN:
+                raise InputError(f"latents: no camera sees {name!r}")
+
+    def open_feed(self, dataset: ViewDataset, opening: Opening) -> "MotionFeed":
+        """Opens the feed of a run; see `data.protocols.Data`."""
+        return MotionFeed(self, dataset, opening)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _shoot(
+    stage: motion.Stage, strength: jax.Array, z_BL: jax.Array, camera: jax.Array, keys_B: jax.Array
+) -> jax.Array:
+    """Renders states with their flicker: uint8 [B, H, W, C]; one program for all cameras."""
+    return motion.quantise(motion.flicker(stage.render(z_BL, camera), keys_B, strength))
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["frames", "mean", "std"],
+    meta_fields=["data"],
+)
+@dataclasses.dataclass(frozen=True)
+class MotionPool:
+    """The pairs of each agent, rendered beforehand; a `Source`.
+
+    Attributes:
+        frames: u8[A, P, F, H, W, C]; two frames, or one where both images of a pair are made of it.
+        mean, std: f32[A, C], pixel statistics on the scale [0, 1].
+        data: the world.
+    """
+
+    frames: jax.Array
+    mean: jax.Array
+    std: jax.Array
+    data: MotionData
+
+    def specs(self) -> "MotionPool":
+        """Returns the shardings: every array is split over agents and replicated over 'data'."""
+        return jax.tree.map(lambda _: P(sharding.AGENT), self)
+
+    def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
+        """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
+        key = agent_key(seed, Stream.ORDER)
+        index = sharding.own_rows(order.batch_rows(key, step, len(self.frames), batch_size))
+        frames = self.frames[index].astype(jnp.float32) / 255
+        draw = jax.random.fold_in(agent_key(seed, Stream.STEP), step)
+        first, second = _pair(self.data, frames, jax.random.fold_in(draw, 2), index)
+        return _batch(first, second, index, self.mean, self.std)
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["camera", "mean", "std"],
+    meta_fields=["data"],
+)
+@dataclasses.dataclass(frozen=True)
+class MotionStream:
+    """Fresh pairs, drawn and rendered inside the step; a `Source`.
+
+    Attributes:
+        camera: i32[A].
+        mean, std: f32[A, C].
+        data: the world.
+    """
+
+    camera: jax.Array
+    mean: jax.Array
+    std: jax.Array
+    data: MotionData
+
+    def specs(self) -> "MotionStream":
+        """Returns the shardings: every array is split over agents and replicated over 'data'."""
+        return jax.tree.map(lambda _: P(sharding.AGENT), self)
+
+    def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
+        """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
+        key = jax.random.fold_in(agent_key(seed, Stream.WORLD), _STREAM)
+        key = jax.random.fold_in(key, step)
+        index = sharding.own_rows(jnp.arange(batch_size))
+        count = _num_frames(self.data)
+        states_FBL = [sharding.own_rows(z) for z in _draw(self.data, key, batch_size)[:count]]
+        fold_in = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+        keys_FB = [fold_in(jax.random.fold_in(key, number), index) for number in range(count)]
+        # All frames at once: the renderer is most of what there is to compile.
+        images = self.data.stage.render(jnp.concatenate(states_FBL), self.camera)
+        images = motion.flicker(images, jnp.concatenate(keys_FB), self.data.flicker)
+        frames = motion.quantise(images).astype(jnp.float32) / 255
+        frames_BFHWC = jnp.stack(jnp.split(frames, count), axis=1)
+        pair = _pair(self.data, frames_BFHWC, jax.random.fold_in(key, 2), index)
+        return _batch(*pair, index, self.mean, self.std)
+
+
+def _num_frames(data: MotionData) -> int:
+    return 2 if data.transition in ("motion", "strangers") else 1
+
+
+def _draw(data: MotionData, key: jax.Array, num: int) -> tuple[jax.Array, jax.Array]:
+    """Draws the states f32[num, L] of both frames of pairs."""
+    process, params = data.dynamics
+    first, second = process.views(params, key, num)
+    return first, (jnp.roll(second, 1, axis=0) if data.transition == "strangers" else second)
+
+
+def _pair(
+    data: MotionData, frames_BFHWC: jax.Array, key: jax.Array, index_B: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Returns both images f32[B, H, W, C] of every pair, of its two frames or of its one."""
+    if frames_BFHWC.shape[1] == 2:
+        return frames_BFHWC[:, 0], frames_BFHWC[:, 1]
+    still = frames_BFHWC[:, 0]
+    if data.transition == "same_picture":
+        return still, still
+    keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index_B)
+    change = jax.vmap(functools.partial(_change, data))
+    views = [
+        change(still, jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys_B, view))
+        for view in (0, 1)
+    ]
+    return views[0], views[1]
+
+
+def _change(data: MotionData, image_HWC: jax.Array, key: jax.Array) -> jax.Array:
+    """Augments one still as `data.transition` says."""
+    shift, light, jitter = jax.random.split(key, 3)
+    if data.transition != "photometric":
+        most = _SHIFT * data.image_size // 32
+        padded = jnp.pad(image_HWC, ((most, most), (most, most), (0, 0)), mode="edge")
+        corner = jax.random.randint(shift, (2,), 0, 2 * most + 1)
+        image_HWC = jax.lax.dynamic_slice(padded, (*corner, 0), image_HWC.shape)
+    if data.transition == "augmented_stills_jitter":
+        image_HWC = motion.flicker(image_HWC[None], jitter[None], data.flicker)[0]
+    brightness, contrast = jax.random.uniform(light, (2,), minval=0.6, maxval=1.4)
+    mean = image_HWC.mean()
+    return jnp.clip((image_HWC * brightness - mean) * contrast + mean, 0.0, 1.0)
+
+
+def _batch(
+    first: jax.Array, second: jax.Array, index: jax.Array, mean: jax.Array, std: jax.Array
+) -> Batch:
+    return {
+        "image": normalize(first, mean, std),
+        "next": normalize(second, mean, std),
+        "index": index,
+        "mean": mean,
+        "std": std,
+    }
+
+
+class MotionFeed:
+    """Feeds a world in motion; see `data.protocols.ImageFeed`.
+
+    Attributes:
+        walks: u8[A, walk + 1, H, W, C], each agent's own walk through its own camera; None without
+            a walk and in worlds that actions do not drive.
+        actions: f32[A, walk, M], of the walks; None like them.
+    """
+
+    def __init__(self, data: MotionData, dataset: ViewDataset, opening: Opening) -> None:
+        """Renders the pairs and the walks of all agents.
+
+        Args:
+            data: the world.
+            dataset: its states.
+            opening: the run's needs.
+
+        Raises:
+            InputError: the pool is smaller than a batch.
+        """
+        if data.pool and data.pool < opening.batch_size:
+            raise InputError(
+                f"config.data.pool={data.pool} is less than config.run.batch_size="
+                f"{opening.batch_size}"
+            )
+        self.cameras, self.good = opening.cameras, np.ones(dataset.num_states, bool)
+        self._images, self._opening = np.asarray(dataset.images), opening
+        self._seeds = [int(seed) for seed in sharding.fetch(opening.seeds)]
+        put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
+        frames = [self._frames(data, k) for k in range(len(self.cameras))]
+        statistics = [channel_statistics(f[:, 0]) for f in frames]
+        self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
+        self._source: MotionPool | MotionStream
+        if data.pool:
+            self._source = MotionPool(put(np.stack(frames)), self.mean, self.std, data)
+        else:
+            cameras = put(np.array(self.cameras, np.int32))
+            self._source = MotionStream(cameras, self.mean, self.std, data)
+        self.walks: np.ndarray | None = None
+        self.actions: np.ndarray | None = None
+        if data.walk and data.process == "ou":
+            walks = [self._walk(data, k) for k in range(len(self.cameras))]
+            self.walks, self.actions = (np.stack(part) for part in zip(*walks))
+
+    def _frames(self, data: MotionData, agent: int) -> np.ndarray:
+        """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
+        key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _POOL)
+        states = _draw(data, key, data.pool or _BLOCK)[: _num_frames(data)]
+        frames = []
+        for number, z in enumerate(states):
+            flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)
+            frames.append(data.photograph(np.asarray(z), self.cameras[agent], flicker))
+            self._opening.check()
+        return np.stack(frames, axis=1)
+
+    def _walk(self, data: MotionData, agent: int) -> tuple[np.ndarray, np.ndarray]:
+        """Renders an agent's walk: images and actions."""
+        key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _WALK)
+        driven = Driven(data.num_latents, data.actions, data.share, data.seed)
+        states, actions = (np.asarray(x) for x in driven.walk(data._rho, key, data.walk))
+        flicker = jax.random.fold_in(key, _FLICKER)
+        return data.photograph(states, self.cameras[agent], flicker), actions
+
+    def begin(self, passed_over: np.ndarray) -> None:
+        """Does nothing: the step itself counts the draws that are passed over."""
+
+    def at(self, step: int) -> MotionPool | MotionStream:
+        """Returns the same source at every step."""
+        return self._source
+
+    def states(self) -> Iterator[np.ndarray]:
+        """Yields all states in chunks: u8[A, chunk, H, W, C], padded with the last."""
+        per_agent = [self._images[camera] for camera in self.cameras]
+        return chunks(per_agent, self._opening.chunk, self._opening.check)
+
+    def walked(self) -> Iterator[np.ndarray]:
+        """Yields the images of the walks in chunks, like `states`."""
+        assert self.walks is not None
+        return chunks(list(self.walks), self._opening.chunk, self._opening.check)
+
+    def scalars(self, seconds: float) -> dict[str, float]:
+        """Returns nothing: no time is spent waiting."""
+        return {}
+
+    def close(self) -> None:
+        """Does nothing: no worker runs."""

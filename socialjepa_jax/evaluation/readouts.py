@@ -1,0 +1,29 @@
+"""Linear readouts of continuous states from latents, by ridge regression on labelled states.
+
+Shape key: N states, D latent dimensions, L state dimensions.
+"""
+
+import numpy as np
+
+from socialjepa_jax import alignment
+from socialjepa_jax.evaluation.splits import Split
+
+_RIDGE = 1e-3  # on standardised latents: next to nothing
+
+
+def readout(z_ND: np.ndarray, states_NL: np.ndarray, rows: np.ndarray) -> alignment.LinearMap:
+    """Fits a ridge readout of the states to the given rows."""
+    return alignment.fit(z_ND[rows], states_NL[rows], ridge=_RIDGE)
+
+
+def r2_of_states(predicted_NL: np.ndarray, states_NL: np.ndarray) -> np.ndarray:
+    """Returns R2 of each state, about the mean of the rows: f64[L]."""
+    states = np.asarray(states_NL, np.float64)
+    total_L = np.square(states - states.mean(0)).sum(0)
+    return 1.0 - np.square(states - predicted_NL).sum(0) / total_L
+
+
+def readout_r2(z_ND: np.ndarray, states_NL: np.ndarray, split: Split) -> np.ndarray:
+    """Returns the held-out R2 of a ridge readout of each state: f64[L]."""
+    predicted = readout(z_ND, states_NL, split.train).forward(z_ND[split.test])
+    return r2_of_states(predicted, states_NL[split.test])
