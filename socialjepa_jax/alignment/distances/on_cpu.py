@@ -71,12 +71,17 @@ def run(
     sums: Float64 = np.zeros((2, 0))
     if ks:
         x, y = (
-            Space(c.matrix()[:count], c.sizes_N, neighbors.padded(z, "float64", side))
-            for c, z in zip(candidates, (x_ND, y_NE))
+            Space(c.matrix()[:count], c.sizes_N, _in_float64(z_ND, padded, side))
+            for c, z_ND, padded in zip(candidates, (x_ND, y_NE), spaces)
         )
         sums = overlap_sums(x, y, ks)
     joint = blocks.joint if bins else None
     return PairStatistics(sums / count, joint, distances or None)
+
+
+def _in_float64(z_ND: Float64, padded: np.ndarray, side: int) -> np.ndarray:
+    """Returns the padded latents in float64."""
+    return padded if padded.dtype == np.float64 else neighbors.padded(z_ND, "float64", side)
 
 
 class _Blocks:
