@@ -180,21 +180,27 @@ def average_ranks(distances_P: Float64) -> Float64:
     bits_P -= bits_P.min(where=bits_P > 0, initial=bits_P.max()) - 1  # the least positive becomes 1
     np.maximum(bits_P, 0, out=bits_P)
     shift = len(bits_P).bit_length()
+    first_P = np.ones(len(bits_P), bool)  # of its ties
     if int(bits_P.max()).bit_length() + shift < 64:
         bits_P <<= shift
         bits_P |= np.arange(len(bits_P))
         bits_P.sort()
-        order_P = bits_P & ((1 << shift) - 1)
-        bits_P >>= shift
+        first_P[1:] = bits_P[1:] ^ bits_P[:-1] >= 1 << shift
+        bits_P &= (1 << shift) - 1
+        order_P = bits_P
     else:
         order_P = np.argsort(bits_P)
         bits_P = bits_P[order_P]
-    first_P = np.append(True, bits_P[1:] != bits_P[:-1])
-    sorted_P = np.arange(len(bits_P), dtype=np.float64)
-    if not first_P.all():
-        starts = np.flatnonzero(first_P)
-        counts = np.diff(starts, append=len(bits_P))
-        sorted_P = np.repeat(starts + (counts - 1) / 2, counts)
+        first_P[1:] = bits_P[1:] != bits_P[:-1]
     ranks_P = np.empty(len(bits_P))
-    ranks_P[order_P] = sorted_P
+    ranks_P[order_P] = _averaged(first_P)
+    return ranks_P
+
+
+def _averaged(first_P: np.ndarray) -> Float64:
+    """Ranks of sorted values, given which of them are the first of their ties."""
+    ranks_P = np.arange(len(first_P), dtype=np.float64)
+    last_P = np.append(first_P[1:], True)
+    starts, ends = np.flatnonzero(first_P & ~last_P), np.flatnonzero(last_P & ~first_P)
+    ranks_P[~(first_P & last_P)] = np.repeat((starts + ends) / 2, ends - starts + 1)
     return ranks_P
