@@ -132,7 +132,7 @@ def misspelt(tmp_path_factory):
     [
         ([TOYS], "workdir"),
         (["--workdir=w"], "config"),
-        (["--preset=none", "--workdir=w"], "--preset='none' must be one of toys_ijepa"),
+        (["--preset=none", "--workdir=w"], "--preset='none' must be one of motion_lejepa"),
         (["--preset=toys_ijepa", "--workdir=w", "--config.run.steps=many"], "many"),
         ([TOYS, "--workdir=w", "--config.optim.lerning_rate=1"],
          "--config.optim.lerning_rate: no such setting; did you mean 'learning_rate'?"),

@@ -1,10 +1,5 @@
 import base64
-import io
-import re
 from html.parser import HTMLParser
-
-import numpy as np
-from PIL import Image
 
 from socialjepa_jax.report import html
 
@@ -65,16 +60,3 @@ def test_page_is_well_formed_and_links_its_sections():
     assert parser.open == []
     assert '<a href="#one">First</a>' in page and '<section id="one">' in page
     assert page.startswith("<!DOCTYPE html>") and "<script" not in page
-
-
-def test_an_animation_loops_and_is_described():
-    frames = [np.full((4, 6, 3), level, np.uint8) for level in (0, 100, 200)]
-    shown = html.animation(frames, "a <moving> thing", "caption & more")
-    (encoded,) = re.findall(r'src="data:image/gif;base64,([^"]*)"', shown)
-    film = Image.open(io.BytesIO(base64.b64decode(encoded)))
-    assert (film.n_frames, film.size, film.info["loop"]) == (3, (6, 4), 0)
-    for number, level in enumerate((0, 100, 200)):
-        film.seek(number)
-        assert np.abs(np.asarray(film.convert("RGB"), int) - level).max() <= 2
-    assert 'alt="a &lt;moving&gt; thing"' in shown and "caption &amp; more" in shown
-    Balance().feed(shown)

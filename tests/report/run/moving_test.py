@@ -354,3 +354,15 @@ def test_latents_of_one_dimension_have_no_plane(workdir, world):
         np.savez(path, **narrow)
     text = write_run_report(workdir, *world).read_text()
     assert "one dimension" in text and not (workdir / "report_plane_before.png").exists()
+
+
+def test_an_animation_loops_and_is_described():
+    frames = [np.full((4, 6, 3), level, np.uint8) for level in (0, 100, 200)]
+    shown = moving.animation(frames, "a <moving> thing", "caption & more")
+    (encoded,) = re.findall(r'src="data:image/gif;base64,([^"]*)"', shown)
+    film = Image.open(io.BytesIO(base64.b64decode(encoded)))
+    assert (film.n_frames, film.size, film.info["loop"]) == (3, (6, 4), 0)
+    for number, level in enumerate((0, 100, 200)):
+        film.seek(number)
+        assert np.abs(np.asarray(film.convert("RGB"), int) - level).max() <= 2
+    assert 'alt="a &lt;moving&gt; thing"' in shown and "caption &amp; more" in shown
