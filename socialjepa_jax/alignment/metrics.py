@@ -94,10 +94,9 @@ def evaluate(
             over features; mse_raw: per feature in raw units of y.
         r2: pooled over features, baseline the test mean; r2_uniform: mean R2 of single features (a
             constant feature scores 1 if predicted exactly, else 0); r2_raw: pooled, raw units.
-        dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`); dsc_bound:
-            bound on its error, 0 where it is exact (up to 4,096 pairs, and where a histogram of
-            distances is too coarse), at most 1e-3 up to 20,000 pairs. Beyond, where the histogram
-            is too coarse, dsc is that of 20,000 random pairs.
+        dsc: Spearman correlation of the distances of pairs i < j (`distances.compare`), of 20,000
+            random pairs where there are more and a histogram is too coarse; dsc_bound: bound on its
+            error, 0 where it is exact, at most 1e-3 up to 20,000 pairs.
         nos@k: eq. (8), 1 - share of common k nearest neighbours, self removed by index, ties to the
             lowest index; nos_expected@k: expectation if ties are broken at random. Chance level is
             1 - k / (N - 1). Only for k < N.
