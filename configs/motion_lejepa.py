@@ -4,8 +4,8 @@ Paper: LeJEPA's theory ("When Does LeJEPA Learn a World Model?"), in rendered im
 claim that agents differ by a linear map. Neither paper has this experiment.
 Command: python -m socialjepa_jax.train --preset=motion_lejepa --workdir=runs/motion
 Cost: 45 seconds on two CPU cores (20,000-30,000 images/s), compilation included.
-Expected: R2 of the state 0.95 to 0.97 for every agent, R2 of W 0.97 to 0.98, of the map from
-actions within 0.01 of that; at most 0.35 for untrained encoders and pixels.
+Expected: R2 of the state 0.97 for every agent, R2 of W 0.98, of the map from actions within 0.01 of
+that; at most 0.4 for untrained encoders and pixel components.
 """
 
 import ml_collections

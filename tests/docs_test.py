@@ -1,9 +1,13 @@
 """README and docs: its example runs, its table is that of the results, its links lead somewhere."""
 
+import json
 import pathlib
 import re
 import subprocess
 import sys
+
+from socialjepa_jax.report import tables
+from socialjepa_jax.report.run import motion_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -41,6 +45,12 @@ def test_the_table_shows_what_was_measured():
             for column in ("R²", "shared dims", "by regression")
         ]
         assert shown[name] == measured
+
+
+def test_the_tables_in_motion_are_those_stored():
+    stored = json.loads(motion_table.STORED.read_text())
+    for world in stored["summary"]:
+        assert tables.to_markdown(motion_table.table(stored, world)) in RESULTS
 
 
 def test_the_loss_of_the_readme_trains(tmp_path):

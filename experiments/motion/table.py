@@ -8,8 +8,9 @@ pairs, on seeds that were fixed with them, and tests that both halves agree to w
 one-sided t-tests at 5 %).
 
 Command: python -m experiments.motion_table --pairs=10 --out=runs/motion_table [--confirm]
-Cost: at most 40 minutes on two CPU cores; twice that with --confirm.
-Expected: see docs/results.md.
+Cost: 13 minutes on two CPU cores, 5 more with --confirm.
+Expected: 22 of 22 claims agree. R2 of the state .970 in the flicker and .978 in the clean world, R2
+of W .980 and .985, W from actions within .003 of the orthogonal map from all pairs.
 """
 
 import datetime
@@ -41,6 +42,10 @@ TARGETS = {  # world -> R2 of the state, R2 of W
 }
 TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
 WITHOUT_THRESHOLD = (RowName.UNTRAINED_HIDDEN, RowName.ALL_PIXELS, RowName.SAME_CAMERA)
+TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
+OF_CAMERAS = (  # controls that do not depend on the agents
+    RowName.PIXEL_PCA, RowName.PIXEL_PCA_WIDE, RowName.RANDOM_PROJECTION, RowName.ALL_PIXELS,
+)  # fmt: skip
 RIVALS = ("augmented_stills", "augmented_stills_jitter")
 PREDICTIONS = """
 Augmented stills, predicted before the run. What an augmentation leaves alone has the rate 0 and
@@ -79,6 +84,8 @@ def summary(rows: Sequence[dict]) -> dict[str, dict[str, dict[str, float]]]:
     """
     values: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows:
+        if row["row"] in OF_CAMERAS and row["seed"]:
+            continue  # a repetition of the same measurement
         for key, number in row["metrics"].items():
             of_pair = values.setdefault(row["row"], {}).setdefault(key, {})
             of_pair.setdefault(row["seed"], number)
@@ -120,13 +127,7 @@ def claims(world: str, table: dict[str, dict[str, dict[str, float]]]) -> list[di
     gap = abs(table[RowName.ACTIONS]["r2"]["mean"] - table[RowName.ORTHOGONAL]["r2"]["mean"])
     found.append({"id": f"{world}/actions", "ours": gap, "most": 0.01, "agrees": gap <= 0.01})
     for name, metrics in table.items():
-        if name in (
-            RowName.TRAINED,
-            RowName.ORTHOGONAL,
-            RowName.ACTIONS,
-            *WITHOUT_THRESHOLD,
-            *RIVALS,
-        ):
+        if name in (*TRAINED, *WITHOUT_THRESHOLD, *RIVALS):
             continue
         gaps = [trained[k]["mean"] - metrics[k]["mean"] for k in ("state_r2", "r2") if k in metrics]
         found.append(

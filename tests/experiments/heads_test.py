@@ -11,6 +11,7 @@ from experiments import reproduce
 
 FOLDER = pathlib.Path(experiments.__file__).parent
 COMMANDS = [*FOLDER.glob("bench_*.py"), FOLDER / "honest_table.py", FOLDER / "what_moves_it.py"]
+COMMANDS += [FOLDER / "motion_table.py"]
 HEAD = re.compile(r"^Command: .*python -m experiments\..*?^Cost(.*?)^Expected(.*)", re.M | re.S)
 
 

@@ -1,0 +1,103 @@
+"""The table of a world in motion: summaries, intervals, claims and confirmation, by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments.motion import pairs, table
+from socialjepa_jax.records import RowName
+from socialjepa_jax.report.run import motion_table
+
+STATE = {"trained": 0.97, "orthogonal": 0.97, "actions": 0.97, "same_camera": 0.97}
+
+
+def row(name, seed, r2, state, back="inverse"):
+    metrics = {"r2": r2, "state_r2": state, "state_r2_x": state}
+    return {"row": name, "seed": seed, "back": back, "metrics": metrics}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(6):
+        for name, r2 in (("trained", 0.98), ("orthogonal", 0.978), ("actions", 0.975)):
+            found.append(row(name, seed, r2 + 0.002 * rng.normal(), 0.97))
+            found.append(row(name, seed, -5.0, -5.0, back="none"))
+        found.append(row("untrained", seed, 0.1, 0.6 + 0.01 * rng.normal()))
+        found.append(row("untrained_hidden", seed, 0.97, 0.9))
+        found.append(row("strangers", seed, 0.9, 0.4))
+        found.append(row("photometric", seed, 0.9, 0.9))
+    return [*found, row("pixel_pca", 0, 0.5, 0.3), row("pixel_pca", 3, 0.7, 0.3)]
+
+
+def test_a_summary_holds_the_first_back_map_of_every_pair(rows):
+    found = table.summary(rows)
+    numbers = [r["metrics"]["r2"] for r in rows if (r["row"], r["back"]) == ("trained", "inverse")]
+    mean, half, n = (found["trained"]["r2"][key] for key in ("mean", "half", "n"))
+    low, high = stats.t.interval(0.95, 5, np.mean(numbers), stats.sem(numbers))
+    assert n == 6 and mean == pytest.approx(np.mean(numbers))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert found["pixel_pca"]["r2"] == {
+        "mean": 0.5,
+        "half": pytest.approx(np.nan, nan_ok=True),
+        "n": 1,
+    }
+
+
+def test_claims_compare_the_better_measure_with_the_gap(rows):
+    found = {claim["id"]: claim for claim in table.claims("flicker", table.summary(rows))}
+    assert {name.partition("/")[2] for name in found} == {
+        "state_r2", "r2", "actions", "untrained", "strangers", "photometric", "pixel_pca",
+    }  # fmt: skip
+    assert found["flicker/state_r2"]["agrees"] and found["flicker/r2"]["agrees"]
+    assert found["flicker/strangers"]["ours"] == pytest.approx(0.57)
+    assert found["flicker/strangers"]["agrees"] and not found["flicker/photometric"]["agrees"]
+    assert found["flicker/actions"]["agrees"]
+    weak = [{**r, "metrics": {**r["metrics"], "state_r2_x": 0.93}} for r in rows]
+    weaker = {claim["id"]: claim for claim in table.claims("flicker", table.summary(weak))}
+    assert weaker["flicker/state_r2"]["ours"] == pytest.approx(0.93)
+    assert not weaker["flicker/state_r2"]["agrees"]
+
+
+def test_equal_pairs_are_equivalent_and_distant_ones_are_not():
+    rng = np.random.default_rng(1)
+    a, b = 0.97 + 0.002 * rng.normal(size=(2, 10))
+    assert table.equivalent(a, b) < 1e-6
+    assert table.equivalent(a, b - 0.02) > 0.3 and table.equivalent(a - 0.05, b) > 0.99
+    first = [row("trained", k, r2, r2) for k, r2 in enumerate(a)]
+    second = [row("trained", k, r2, r2 - 0.04) for k, r2 in enumerate(b)]
+    state, r2 = table.confirm(first, second)
+    assert (state["key"], state["agrees"]) == ("state_r2", False)
+    assert (r2["key"], r2["agrees"]) == ("r2", True)
+
+
+def test_agents_of_a_pair_see_different_cameras():
+    chosen = pairs.experiment((4, 5, 6, 7), data__flicker=0.0, data__transition="strangers")
+    assert chosen.agents.cameras == (0, 1, 0, 1) and chosen.agents.seeds == (4, 5, 6, 7)
+    assert (chosen.data.flicker, chosen.data.transition) == (0.0, "strangers")
+
+
+def test_the_stored_table_shows_the_claims_of_its_own_numbers():
+    stored = json.loads(motion_table.STORED.read_text())
+    judged = {claim["id"]: claim for claim in stored["claims"]}
+    again = [c for world, t in stored["summary"].items() for c in table.claims(world, t)]
+    assert len(again) == len(judged) >= 20
+    for claim in again:
+        assert judged[claim["id"]] == {k: pytest.approx(v) for k, v in claim.items()}
+
+
+def test_the_page_shows_the_stored_table():
+    stored = json.loads(motion_table.STORED.read_text())
+    for world, summary in stored["summary"].items():
+        shown = {row.label: row for row in motion_table.table(stored, world).rows}
+        assert len(shown) == len([name for name in summary if name != RowName.ORTHOGONAL])
+        for name, label in (("trained", "trained"), ("pixel_pca", "pixel PCA")):
+            cell = shown[label].cells["r2"]
+            value = cell if isinstance(cell, float) else cell.value
+            assert value == summary[name]["r2"]["mean"]
+        interval, found = shown["trained"].cells["state_r2"], summary["trained"]["state_r2"]
+        assert interval.high - interval.low == pytest.approx(2 * found["half"])
+    assert stored["date"] in motion_table.section()
