@@ -34,8 +34,8 @@ def section() -> html.Html:
         "Not of this run: ", command, f", measured on {stored['date']} with jax ",
         f"{stored['environment']['jax']} on {stored['environment']['devices']}. Means over ",
         "independent pairs of agents with 95 % t-intervals; the pixel controls depend on the ",
-        "cameras alone and are measured once. Agents below the line were trained too, on pairs ",
-        "that the world's motion did not make.",
+        "cameras alone and are measured once. The agents from \"trained, time shuffled\" on were ",
+        "trained as long, on pairs that the world's motion did not make.",
     )  # fmt: skip
     return html.join(explanation, *grids)
 
