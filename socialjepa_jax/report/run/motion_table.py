@@ -20,6 +20,7 @@ ORDER = (
     RowName.MISMATCHED, "strangers", "same_picture", "photometric", "augmented_stills",
     "augmented_stills_jitter", RowName.ALL_PIXELS,
 )  # fmt: skip
+_NAMES = {"state_r2": "R² of the state", "r2": "R² of W"}
 _UNRANKED = (RowName.SAME_CAMERA, RowName.ALL_PIXELS, RowName.ACTIONS)
 
 
@@ -37,7 +38,7 @@ def section() -> html.Html:
         "cameras alone and are measured once. The agents from \"trained, time shuffled\" on were ",
         "trained as long, on pairs that the world's motion did not make.",
     )  # fmt: skip
-    return html.join(explanation, *grids)
+    return html.join(explanation, *grids, html.paragraph(confirmation(stored)))
 
 
 def table(stored: dict[str, Any], world: str) -> Table:
@@ -53,6 +54,25 @@ def table(stored: dict[str, Any], world: str) -> Table:
         kind = "headline" if name == RowName.TRAINED else ""
         rows.append(Row(looks.look(name).label, cells, name not in _UNRANKED, kind, note))
     return Table(COLUMNS, rows, world)
+
+
+def confirmation(stored: dict[str, Any]) -> str:
+    """Returns a sentence for each world on the pairs that were run to confirm the table."""
+    if not stored["confirmation"]:
+        return "No confirming pairs were run."
+    sentences = []
+    for world, tests in stored["confirmation"].items():
+        parts = [
+            f"{_NAMES[test['key']]} {test['second']:.3f} after {test['first']:.3f} "
+            f"(p = {test['p']:.1g})"
+            for test in tests
+        ]
+        verdict = "agree within 0.02" if all(t["agrees"] for t in tests) else "do not agree"
+        sentences.append(
+            f"{stored['pairs']} further pairs of the {world} world, on seeds fixed beforehand, "
+            f"{verdict}: {', '.join(parts)}."
+        )
+    return " ".join(sentences)
 
 
 def _cell(found: dict[str, float] | None) -> Cell:

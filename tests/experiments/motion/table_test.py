@@ -101,3 +101,11 @@ def test_the_page_shows_the_stored_table():
         interval, found = shown["trained"].cells["state_r2"], summary["trained"]["state_r2"]
         assert interval.high - interval.low == pytest.approx(2 * found["half"])
     assert stored["date"] in motion_table.section()
+    for world, tests in stored["confirmation"].items():
+        assert [test["key"] for test in tests] == ["state_r2", "r2"]
+        for test in tests:
+            assert test["first"] == pytest.approx(
+                stored["summary"][world]["trained"][test["key"]]["mean"]
+            )
+            assert test["agrees"] == (test["p"] < 0.05)
+            assert f"{test['second']:.3f} after {test['first']:.3f}" in motion_table.section()
