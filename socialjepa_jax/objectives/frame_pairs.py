@@ -44,7 +44,7 @@ class FramePairs(PairTerms):
     mean, without gradient).
 
     Attributes:
-        regularizer, convention, flatten, num_slices, quadrature, kernel: see `PairTerms`.
+        regularizer, convention, flatten, num_slices, quadrature, debiased, kernel: see `PairTerms`.
         kind: names this objective in a configuration.
         encoder: encoder of images.
         latent: its output that the linear head reads, "cls" | "mean".

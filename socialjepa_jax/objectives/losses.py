@@ -23,6 +23,7 @@ def sigreg_of_views(
     *,
     flatten: bool,
     sampler: str = "gaussian",
+    debiased: bool = False,
 ) -> jax.Array:
     """Returns SIGReg of views, with directions drawn from `key` (LeJEPA, algorithms 1 and 2).
 
@@ -34,10 +35,11 @@ def sigreg_of_views(
         reduce: reductions over the global batch.
         flatten: True: SIGReg of the samples of all views together; False: the mean over views.
         sampler: sampler of the directions, see `sigreg.sample_directions`.
+        debiased: subtract the statistic's level under the target, see `sigreg.epps_pulley`.
     """
     directions_DM = sigreg.sample_directions(key, z_BVD.shape[-1], num_slices, sampler=sampler)
     t_max, num_knots = quadrature.t_max, quadrature.num_knots
-    statistic = partial(sigreg.epps_pulley, t_max=t_max, num_knots=num_knots)
+    statistic = partial(sigreg.epps_pulley, t_max=t_max, num_knots=num_knots, debiased=debiased)
     z = z_BVD.reshape(-1, z_BVD.shape[-1]) if flatten else z_BVD.swapaxes(0, 1)
     return sigreg.sigreg(z, directions_DM, statistic=statistic, axis_name=reduce.axis_name)
 

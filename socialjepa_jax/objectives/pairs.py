@@ -12,7 +12,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.errors import check_one_of, check_positive
+from socialjepa_jax.errors import InputError, check_one_of, check_positive
 from socialjepa_jax.models.coupling import CouplingConfig, matched_encoder
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import MLP, MLPConfig
@@ -37,6 +37,7 @@ class PairTerms:
         flatten: True: SIGReg of both views' samples together (the code); False: view by view.
         num_slices: number of SIGReg's random directions in a step.
         quadrature: SIGReg's knots.
+        debiased: True: subtract the 1/N bias of SIGReg's statistic (LeJEPA, theorem 6).
         kernel: "fixed": sigma as given; "scaled": sigma times sqrt(D / 2), so that the width
             grows with typical distances (the same at D = 2).
     """
@@ -46,6 +47,7 @@ class PairTerms:
     flatten: bool = True
     num_slices: int = 256
     quadrature: Quadrature = Quadrature()
+    debiased: bool = False
     kernel: str = "fixed"
 
     def check_terms(self) -> None:
@@ -54,6 +56,8 @@ class PairTerms:
         check_one_of(("paper", "code"), convention=self.convention)
         check_one_of(("fixed", "scaled"), kernel=self.kernel)
         check_positive(num_slices=self.num_slices)
+        if self.debiased and self.regularizer != "sigreg":
+            raise InputError(f"debiased=True needs regularizer='sigreg', not {self.regularizer!r}")
 
     def penalty(
         self,
@@ -74,8 +78,9 @@ class PairTerms:
         """
         if self.regularizer == "sigreg":
             return losses.sigreg_of_views(
-                h_BVD, key, self.num_slices, self.quadrature, reduce, flatten=self.flatten
-            )
+                h_BVD, key, self.num_slices, self.quadrature, reduce,
+                flatten=self.flatten, debiased=self.debiased,
+            )  # fmt: skip
         if self.regularizer == "whiten":
             return losses.whitening(h_BVD, self.convention, reduce)
         if self.regularizer == "vicreg":
@@ -117,7 +122,8 @@ class Pairs(PairTerms, _Encoded):
     Attributes:
         encoder: an MLP, or couplings in the inverse direction (the encoder that matches a coupling
             mixing).
-        regularizer, convention, flatten, num_slices, quadrature, kernel: see `PairTerms`.
+        regularizer, convention, flatten, num_slices, quadrature, debiased, kernel: see
+            `PairTerms`.
     """
 
     def __post_init__(self) -> None:

@@ -85,6 +85,7 @@ CASES = {  # objective and settings of its agents
         for convention in ("paper", "code")
     },
     "view by view": (dataclasses.replace(TINY, flatten=False), {}),
+    "debiased": (dataclasses.replace(TINY, debiased=True), {}),
     "fixed": (FIXED, {}),
     "own lambda": (FIXED, {"lambda": jnp.float32(0.05)}),
     "contrastive": (INFONCE, {}),
@@ -215,6 +216,25 @@ def test_sigreg_view_by_view():
     directions = np.asarray(sample_directions(KEY, 3, 8), np.float64)
     expected = np.mean([sigreg(h[:, view], directions) for view in (0, 1)])
     np.testing.assert_allclose(run("view by view")[1]["regularizer"], expected, rtol=1e-4)
+
+
+def test_debiased_sigreg_counts_pairs_of_different_samples():
+    """The U-statistic of theorem 6: |phi|^2 from pairs i != j, cross term and target as before."""
+    h, _ = pair(TINY)
+    directions = np.asarray(sample_directions(KEY, 3, 8), np.float64)
+    u_NM = h.reshape(-1, 3) @ directions
+    knots = np.linspace(-3.0, 3.0, 33)
+    window, n = np.exp(-(knots**2) / 2), len(u_NM)
+    values = []
+    for u in u_NM.T:
+        of_pairs = np.cos((u[:, None] - u[None])[..., None] * knots)[~np.eye(n, dtype=bool)]
+        cross = np.cos(u[:, None] * knots).mean(0)
+        distance = of_pairs.mean(0) - 2 * cross * window + window**2
+        values.append(n * np.trapezoid(distance * window, knots))
+    found = run("debiased")[1]["regularizer"]
+    np.testing.assert_allclose(found, np.mean(values), rtol=1e-4)
+    with pytest.raises(InputError, match="debiased=True needs regularizer='sigreg', not 'whiten'"):
+        FramePairs(regularizer="whiten", debiased=True)
 
 
 def test_lambda_follows_the_correlation_and_carries_no_gradient():
