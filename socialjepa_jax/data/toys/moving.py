@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -133,7 +133,7 @@ class MotionData:
 
     @property
     def scene(self) -> motion.Scene:
-        """What moves."""
+        """The objects that move, and the latents that move them."""
         return motion.Scene(self.latents, self.shape, self.occluders, self.private)
 
     @property
@@ -294,29 +294,49 @@ def _shoot(
     return motion.quantise(motion.flicker(stage.render(z_BL, camera), keys_B, strength))
 
 
+@dataclasses.dataclass(frozen=True)
+class _MotionSource:
+    """The part of a `Source` that pools and streams share.
+
+    Attributes:
+        mean, std: f32[A, C], pixel statistics on the scale [0, 1].
+        data: the world.
+    """
+
+    mean: jax.Array
+    std: jax.Array
+    data: MotionData
+
+    def specs(self) -> Self:
+        """Returns the shardings: every array is split over agents and replicated over 'data'."""
+        return jax.tree.map(lambda _: P(sharding.AGENT), self)
+
+    def _batch(self, frames_BFHWC: jax.Array, key: jax.Array, index_B: jax.Array) -> Batch:
+        """Makes the batch of frames on the scale [0, 1], on pixel statistics of one agent."""
+        first, second = _pair(self.data, frames_BFHWC, key, index_B)
+        return {
+            "image": normalize(first, self.mean, self.std),
+            "next": normalize(second, self.mean, self.std),
+            "index": index_B,
+            "mean": self.mean,
+            "std": self.std,
+        }
+
+
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["frames", "mean", "std"],
     meta_fields=["data"],
 )
 @dataclasses.dataclass(frozen=True)
-class MotionPool:
+class MotionPool(_MotionSource):
     """The pairs of each agent, rendered beforehand; a `Source`.
 
     Attributes:
         frames: u8[A, P, F, H, W, C]; two frames, or one where both images of a pair are made of it.
-        mean, std: f32[A, C], pixel statistics on the scale [0, 1].
-        data: the world.
     """
 
     frames: jax.Array
-    mean: jax.Array
-    std: jax.Array
-    data: MotionData
-
-    def specs(self) -> "MotionPool":
-        """Returns the shardings: every array is split over agents and replicated over 'data'."""
-        return jax.tree.map(lambda _: P(sharding.AGENT), self)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
@@ -324,8 +344,7 @@ class MotionPool:
         index = sharding.own_rows(order.batch_rows(key, step, len(self.frames), batch_size))
         frames = self.frames[index].astype(jnp.float32) / 255
         draw = jax.random.fold_in(agent_key(seed, Stream.STEP), step)
-        first, second = _pair(self.data, frames, jax.random.fold_in(draw, 2), index)
-        return _batch(first, second, index, self.mean, self.std)
+        return self._batch(frames, jax.random.fold_in(draw, 2), index)
 
 
 @functools.partial(
@@ -334,23 +353,14 @@ class MotionPool:
     meta_fields=["data"],
 )
 @dataclasses.dataclass(frozen=True)
-class MotionStream:
+class MotionStream(_MotionSource):
     """Fresh pairs, drawn and rendered inside the step; a `Source`.
 
     Attributes:
         camera: i32[A].
-        mean, std: f32[A, C].
-        data: the world.
     """
 
     camera: jax.Array
-    mean: jax.Array
-    std: jax.Array
-    data: MotionData
-
-    def specs(self) -> "MotionStream":
-        """Returns the shardings: every array is split over agents and replicated over 'data'."""
-        return jax.tree.map(lambda _: P(sharding.AGENT), self)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
@@ -366,8 +376,7 @@ class MotionStream:
         images = motion.flicker(images, jnp.concatenate(keys_FB), self.data.flicker)
         frames = motion.quantise(images).astype(jnp.float32) / 255
         frames_BFHWC = jnp.stack(jnp.split(frames, count), axis=1)
-        pair = _pair(self.data, frames_BFHWC, jax.random.fold_in(key, 2), index)
-        return _batch(*pair, index, self.mean, self.std)
+        return self._batch(frames_BFHWC, jax.random.fold_in(key, 2), index)
 
 
 def _num_frames(data: MotionData) -> int:
@@ -414,18 +423,6 @@ def _change(data: MotionData, image_HWC: jax.Array, key: jax.Array) -> jax.Array
     return jnp.clip((image_HWC * brightness - mean) * contrast + mean, 0.0, 1.0)
 
 
-def _batch(
-    first: jax.Array, second: jax.Array, index: jax.Array, mean: jax.Array, std: jax.Array
-) -> Batch:
-    return {
-        "image": normalize(first, mean, std),
-        "next": normalize(second, mean, std),
-        "index": index,
-        "mean": mean,
-        "std": std,
-    }
-
-
 class MotionFeed:
     """Feeds a world in motion; see `data.protocols.ImageFeed`.
 
@@ -460,10 +457,10 @@ class MotionFeed:
         self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
         self._source: MotionPool | MotionStream
         if data.pool:
-            self._source = MotionPool(put(np.stack(frames)), self.mean, self.std, data)
+            self._source = MotionPool(self.mean, self.std, data, put(np.stack(frames)))
         else:
             cameras = put(np.array(self.cameras, np.int32))
-            self._source = MotionStream(cameras, self.mean, self.std, data)
+            self._source = MotionStream(self.mean, self.std, data, cameras)
         self.walks: np.ndarray | None = None
         self.actions: np.ndarray | None = None
         if data.walk and data.process == "ou":
