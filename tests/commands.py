@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pathlib
 import runpy
+import shutil
 import sys
 import tempfile
 
@@ -47,6 +48,7 @@ class Command:
         """Waits for the end; returns exit code (negative number of a signal), stdout and stderr."""
         self._process.join(300)
         texts = [(self._outputs / name).read_text() for name in ("stdout", "stderr")]
+        shutil.rmtree(self._outputs)
         return self._process.exitcode, texts[0], texts[1]
 
     def is_running(self) -> bool:
