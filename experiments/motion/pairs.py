@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Sequence
 
 import ml_collections
+import numpy as np
 
 from configs import motion_lejepa
-from socialjepa_jax import build, evaluation, loop
+from socialjepa_jax import build, evaluation, loop, sharding
 from socialjepa_jax.config import Agents, Experiment, from_config_dict
 from socialjepa_jax.evaluation import moving
 from socialjepa_jax.evaluation.table import Row
@@ -39,12 +40,13 @@ def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
     return dataclasses.replace(from_config_dict(config), agents=Agents(cameras, tuple(seeds)))
 
 
-def run(chosen: Experiment, controls: bool = True) -> list[Row]:
+def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -> list[Row]:
     """Trains all agents and measures pairs (0, 1), (2, 3), ... and the ceiling.
 
     Args:
         chosen: of an even number of agents.
         controls: False: the rows of trained agents only.
+        **columns: `hparams` that differ between agents, one value for each.
 
     Returns:
         Rows as in alignment.json, with the number of their pair as 'seed'.
@@ -56,7 +58,9 @@ def run(chosen: Experiment, controls: bool = True) -> list[Row]:
         feed = build.open_feed(chosen, dataset, parts, path, path)
     fresh = parts.fresh_state()
     evidence_of_fresh = moving.gather(parts.trainer, fresh, fresh, feed)
-    state = loop.train(parts.trainer, feed, parts.hparams)
+    hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
+    by_agent = sharding.by_agent(parts.trainer.mesh)
+    state = loop.train(parts.trainer, feed, parts.hparams | sharding.put(hparams, by_agent))
     latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
     walks = moving.walks(parts.trainer, state, feed)
     evidence = dataclasses.replace(evidence_of_fresh, walks=walks)
