@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from tests.mutants import run
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.mutant import DoesNotApplyError, Mutant
 from tests.mutants.tables import counted
@@ -69,3 +70,18 @@ def test_a_mutant_that_does_not_apply_is_an_error(tmp_path, old, count):
 )  # fmt: skip
 def test_what_is_a_deletion(old, new, deletes):
     assert Mutant("name", "file.py", old, new, ()).deletes == deletes
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--jobs=0", "--jobs=0 must be at least 1"),
+        (f"--out={__file__}", "is no folder"),
+        ("--only=nobody", "no mutant is called ['nobody']"),
+    ],
+)
+def test_refuses_arguments_in_one_line(argument, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        run.main([f"--out={tmp_path}", argument])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -152,6 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     mutants = [mutant for mutant in counted() if not names or mutant.name in names]
     if unknown := set(names) - {mutant.name for mutant in mutants}:
         parser.error(f"--only: no mutant is called {sorted(unknown)}")
+    if args.jobs < 1:
+        parser.error(f"--jobs={args.jobs} must be at least 1")
+    if args.out.exists() and not args.out.is_dir():
+        parser.error(f"--out={args.out} is no folder")
     try:
         for mutant in mutants:
             ast.parse(mutant.applied(ROOT), mutant.name)
