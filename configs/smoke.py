@@ -39,11 +39,13 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         config.data.lightings = (0, 3)
         config.data.splits.test_instances = 1
     if config.data.kind == "motion":
-        config.data.states, config.data.pool, config.data.walk = 40, 64, 20
+        config.data.states, config.data.walk = 40, 20
+        config.data.pool = min(config.data.pool, 64)  # 0: fresh pairs
     objective = config.objective
     encoder = objective.vit if "vit" in objective else objective.encoder
-    if encoder.kind == "patch_net":
-        side = 2 * math.prod(encoder.patches)
+    if encoder.kind in ("patch_net", "cnn"):
+        patches = encoder.patches if "patches" in encoder else (2,) * len(encoder.widths)
+        side = 2 * math.prod(patches)
         encoder.widths, encoder.hidden = (8,) * len(encoder.widths), 16
     else:
         side = 6 * encoder.patch_size

@@ -193,15 +193,6 @@ def make_step(
         constant: one normalised float32 batch instead of draws from the pictures.
         pictures: how many there are; default two batches.
     """
-    trainer = Trainer(
-        objective=objective,
-        optimizer=AdamW(),
-        total_steps=1000,
-        batch_size=batch_size,
-        steps_per_call=1,
-        mesh=sharding.make_mesh(1, batch_size, jax.devices()[:1]),
-        agent_map=choose_agent_map("auto"),
-    )
     shape = flops.batch_shapes(objective, pictures or 2 * batch_size)["image"].shape
     noise = np.random.default_rng(0).integers(0, 256, (1, *shape), np.uint8)
     channels = np.full((1, shape[-1]), 0.5, np.float32)
@@ -212,6 +203,26 @@ def make_step(
         ConstantBatch(*arrays)
         if constant
         else ResidentImages(*arrays, augmentation=augmentation or Augment())
+    )
+    return compile_step(objective, batch_size, source)
+
+
+def compile_step(objective: Any, batch_size: int, source: Any) -> Step:
+    """Compiles the step of an objective on the batches of a source, on the first device.
+
+    Args:
+        objective: on pictures or on pairs of them.
+        batch_size: pictures or pairs of a step.
+        source: of one agent, arrays [1, ...].
+    """
+    trainer = Trainer(
+        objective=objective,
+        optimizer=AdamW(),
+        total_steps=1000,
+        batch_size=batch_size,
+        steps_per_call=1,
+        mesh=sharding.make_mesh(1, batch_size, jax.devices()[:1]),
+        agent_map=choose_agent_map("auto"),
     )
     hparams = build.make_hparams([0], trainer.total_steps)
     source, hparams = jax.device_put((source, hparams), sharding.by_agent(trainer.mesh))

@@ -1,8 +1,7 @@
 """The small convolutional encoder of the Reacher experiment.
 
 "When Does LeJEPA Learn a World Model?" trains it on 64x64 images of a two-joint arm, whose two
-angles are the true latents; the layers are those of its code, 757,922 parameters. Public API, for
-experiments with rendered worlds.
+angles are the true latents; the layers are those of its code, 757,922 parameters.
 
 Shape key: B batch, H height, W width, C channels, D features.
 """
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import jax
 from flax import nnx
 
-from socialjepa_jax.errors import check_divides, check_positive
+from socialjepa_jax.errors import check_divides, check_non_negative, check_one_of, check_positive
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear, uniform
 from socialjepa_jax.models.resnet import convolve
@@ -24,25 +23,38 @@ class CNNConfig:
     """Four convolutions of stride 2, average pooling, two linear layers; 757,922 parameters.
 
     Attributes:
+        kind: names this encoder in a configuration.
         image_size: height and width in pixels; a multiple of 16, which four strides of 2 divide.
         channels: channels of the image.
         widths: channels after each convolution.
         hidden: width of the hidden linear layer.
-        outputs: features of the latent.
+        outputs: features of the latent; 0: the hidden layer is the output, for objectives whose
+            own linear head follows.
+        dtype: "float32", the only type.
     """
 
+    kind: str = "cnn"
     image_size: int = 64
     channels: int = 3
     widths: tuple[int, ...] = (32, 64, 128, 256)
     hidden: int = 256
     outputs: int = 2
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_positive(channels=self.channels, hidden=self.hidden, outputs=self.outputs)
+        check_one_of(("cnn",), kind=self.kind)
+        check_one_of(("float32",), dtype=self.dtype)
+        check_positive(channels=self.channels, hidden=self.hidden)
+        check_non_negative(outputs=self.outputs)
         check_positive(
             image_size=self.image_size, **{f"widths[{i}]": w for i, w in enumerate(self.widths)}
         )
         check_divides(2 ** len(self.widths), image_size=self.image_size)
+
+    @property
+    def width(self) -> int:
+        """Features D of the output."""
+        return self.outputs or self.hidden
 
 
 class Conv(nnx.Module):
@@ -69,7 +81,7 @@ class CNN(nnx.Module):
             setattr(self, f"norm_{i}", BatchNorm(after))
         self.fc = Linear(config.widths[-1], config.hidden, rngs)
         self.norm_fc = BatchNorm(config.hidden)
-        self.head = Linear(config.hidden, config.outputs, rngs)
+        self.head = Linear(config.hidden, config.outputs, rngs) if config.outputs else None
 
     def __call__(
         self,
@@ -86,7 +98,7 @@ class CNN(nnx.Module):
             mean: mean over the leading axis of the global batch (`Reduce.mean` on several devices).
 
         Returns:
-            The latent [B, outputs] and the statistics used.
+            The latent [B, D] and the statistics used.
         """
         norm = Normalizer(statistics, mean)
         x = images_BHWC
@@ -94,4 +106,4 @@ class CNN(nnx.Module):
             x = getattr(self, f"conv_{i}")(x)
             x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
         x = gelu(norm("norm_fc", self.norm_fc, self.fc(x.mean((1, 2)))))
-        return self.head(x), norm.used
+        return self.head(x) if self.head else x, norm.used

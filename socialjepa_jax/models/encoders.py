@@ -5,27 +5,37 @@ Shape key: B batch, H height, W width, C channels, D features.
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.models.batchnorm import Mean, Statistics, local_mean
+from socialjepa_jax.models.cnn import CNN, CNNConfig
 from socialjepa_jax.models.functional import Functional, Params, functional
 from socialjepa_jax.models.patch_net import PatchNet, PatchNetConfig
 from socialjepa_jax.models.resnet import ResNet, ResNetConfig
 from socialjepa_jax.models.vit import ViT, ViTConfig
 
-EncoderConfig = ViTConfig | ResNetConfig | PatchNetConfig
-ENCODERS: dict[str, type] = {"vit": ViTConfig, "resnet": ResNetConfig, "patch_net": PatchNetConfig}
+EncoderConfig = ViTConfig | ResNetConfig | PatchNetConfig | CNNConfig
+ENCODERS: dict[str, type] = {
+    "vit": ViTConfig,
+    "resnet": ResNetConfig,
+    "patch_net": PatchNetConfig,
+    "cnn": CNNConfig,
+}
+_NETWORKS: dict[type, Callable[..., Any]] = {
+    ViTConfig: ViT,
+    ResNetConfig: ResNet,
+    PatchNetConfig: PatchNet,
+    CNNConfig: CNN,
+}
 
 
 @functools.cache
 def _network(config: EncoderConfig) -> Functional:
-    if isinstance(config, ResNetConfig):
-        return functional(lambda rngs: ResNet(config, rngs))
-    if isinstance(config, PatchNetConfig):
-        return functional(lambda rngs: PatchNet(config, rngs))
-    return functional(lambda rngs: ViT(config, rngs))
+    return functional(lambda rngs: _NETWORKS[type(config)](config, rngs))
 
 
 def latent_kinds(config: EncoderConfig) -> tuple[str, ...]:
@@ -62,11 +72,11 @@ def apply(
     network = _network(dataclasses.replace(config, image_size=images_BHWC.shape[1]))
     if isinstance(config, ResNetConfig):
         _, out, used = network.apply(params, images_BHWC, statistics, mean)
-    elif isinstance(config, PatchNetConfig):
-        hidden_BD, used = network.apply(params, images_BHWC, statistics, mean)
-        out = {"mean": hidden_BD}
-    else:
+    elif isinstance(config, ViTConfig):
         (_, out), used = network.apply(params, images_BHWC), {}
+    else:
+        latent_BD, used = network.apply(params, images_BHWC, statistics, mean)
+        out = {"mean": latent_BD}
     return _latents(config, out), used
 
 

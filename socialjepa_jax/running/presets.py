@@ -11,6 +11,8 @@ PRESETS = {
     name: _FOLDER / f"{name}.py"
     for name in (
         "motion_lejepa",
+        "motion_conv",
+        "motion_vits",
         "toys_ijepa",
         "toys_ijepa_vits",
         "toys_lejepa",

@@ -15,7 +15,9 @@ from configs import (
     eth80_ijepa,
     eth80_lejepa,
     folder_ijepa,
+    motion_conv,
     motion_lejepa,
+    motion_vits,
     smallnorb_ijepa,
     smoke,
     toys_ijepa,
@@ -37,6 +39,8 @@ CONFIGS = {
     "eth80_lejepa": eth80_lejepa,
     "folder_ijepa": folder_ijepa,
     "motion_lejepa": motion_lejepa,
+    "motion_conv": motion_conv,
+    "motion_vits": motion_vits,
     "smoke": smoke,
 }
 
@@ -106,9 +110,45 @@ def test_a_configuration_says_what_it_is(name):
     config_lib.from_config_dict(CONFIGS[name].get_config())
 
 
+def _convolutional_flops(channels, side, widths, hidden, outputs):
+    """FLOPs of an image and its gradient; the first layer has no gradient of its input."""
+    layers = []
+    for before, after in zip((channels, *widths), widths):
+        side //= 2
+        layers.append(2 * side**2 * 16 * before * after)
+    layers += [2 * widths[-1] * hidden, 2 * hidden * outputs]
+    return 3 * sum(layers) - layers[0]
+
+
+def _vit_flops(patches, pixels, width, depth, outputs):
+    first = 2 * patches * pixels * width
+    tokens = patches + 1
+    block = 2 * tokens * 12 * width**2 + 2 * 2 * tokens**2 * width
+    return 3 * (first + depth * block + 2 * width * outputs) - first
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [
+        ("motion_conv", _convolutional_flops(3, 64, (32, 64, 128, 256), 256, 2)),
+        ("motion_vits", _vit_flops(64, 8 * 8 * 3, 384, 12, 3)),
+    ],
+)
+def test_the_stated_flops_are_those_of_the_layers(name, image):
+    text, config = " ".join(CONFIGS[name].__doc__.split()), CONFIGS[name].get_config()
+    stated = re.search(
+        r"Cost: ([\d.]+) PFLOP: ([\d.]+) GFLOP a pair, (\d) agents, ([\d,]+) steps", text
+    )
+    steps = config.run.steps
+    assert (int(stated[3]), int(stated[4].replace(",", ""))) == (len(config.agents.seeds), steps)
+    assert float(stated[2]) == pytest.approx(2 * image / 1e9, rel=2e-3)
+    total = 2 * image * steps * config.run.batch_size * len(config.agents.seeds)
+    assert float(stated[1]) == pytest.approx(total / 1e15, rel=2e-3)
+
+
 # eth80_lejepa has the images of eth80_ijepa and the objective of toys_lejepa; smoke is toys_ijepa;
-# motion_lejepa is trained, as small, in tests/loop_moving_test.py.
-LONG = dict.fromkeys(("eth80_lejepa", "smoke", "motion_lejepa"), pytest.mark.nightly)
+# motion_lejepa is trained, as small, in tests/loop_moving_test.py; motion_vits has its objective.
+LONG = dict.fromkeys(("eth80_lejepa", "smoke", "motion_lejepa", "motion_vits"), pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CONFIGS])

@@ -1,10 +1,15 @@
+import dataclasses
+
+import chex
 import jax
 import numpy as np
 import pytest
 
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.models import encoders
 from socialjepa_jax.models.cnn import CNN, CNNConfig
 from socialjepa_jax.models.functional import functional
+from socialjepa_jax.objectives.frame_pairs import FramePairs
 
 TINY = CNNConfig(image_size=8, channels=2, widths=(4, 6), hidden=5, outputs=3)
 
@@ -43,6 +48,35 @@ def test_first_convolution_and_its_statistics():
     np.testing.assert_allclose(var_C, expected.var((0, 1, 2)), rtol=1e-5)
 
 
-def test_refuses_images_that_do_not_halve():
-    with pytest.raises(InputError, match="image_size=40"):
-        CNNConfig(image_size=40)
+def test_as_an_encoder_its_output_is_the_hidden_layer():
+    """What its own head makes of that layer is the latent."""
+    trunk = dataclasses.replace(TINY, outputs=0)
+    assert (trunk.width, TINY.width) == (5, 3)
+    whole = encoders.init(TINY, jax.random.key(4))
+    params = {name: part for name, part in whole.items() if name != "head"}
+    shapes = jax.eval_shape(lambda key: encoders.init(trunk, key), jax.random.key(4))
+    chex.assert_trees_all_equal_shapes(shapes, params)
+    images = jax.random.normal(jax.random.key(5), (6, 8, 8, 2))
+    latents, statistics = encoders.apply(trunk, params, images)
+    again, _ = encoders.apply(trunk, params, images[:2], statistics)
+    np.testing.assert_allclose(again["mean"], latents["mean"][:2], atol=1e-6)
+    head, hidden = jax.device_get(whole["head"]), np.asarray(latents["mean"], np.float64)
+    expected, _ = encoders.apply(TINY, whole, images)
+    np.testing.assert_allclose(hidden @ head["kernel"] + head["bias"], expected["mean"], atol=1e-6)
+
+
+def test_with_the_objectives_head_it_has_the_published_parameters():
+    objective = FramePairs(encoder=CNNConfig(outputs=0), outputs=2)
+    params, aux = jax.eval_shape(objective.init, jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 757_922
+    names = {f"norm_{i}" for i in range(4)} | {"norm_fc"}
+    assert set(aux["statistics"]["encoder"]) == names
+
+
+@pytest.mark.parametrize(
+    "fields", [{"image_size": 40}, {"outputs": -1}, {"kind": "vit"}, {"dtype": "bfloat16"}]
+)
+def test_refuses_sizes_that_cannot_be(fields):
+    ((name, value),) = fields.items()
+    with pytest.raises(InputError, match=f"{name}={value!r}"):
+        CNNConfig(**fields)

@@ -2,9 +2,13 @@
 
 import dataclasses
 
+from configs import motion_conv, motion_vits, smoke
 from experiments.bench import sigreg
 from experiments.bench.steps import Effort
+from socialjepa_jax.config import Experiment, from_config_dict
 from socialjepa_jax.models.vit import ViTConfig
+
+IN_MOTION = {"motion_conv": motion_conv, "motion_vits": motion_vits}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Sizes:
         tokens: sequence lengths of the attention table.
         sigreg: (samples, features, slices).
         images, image_size: number and pixels of the rendered images.
+        motion: experiments in worlds in motion by name.
         sweep: (runs, steps of a call).
         distances: latents whose distances are compared.
         rows: latents of the ridge map and of the moments.
@@ -41,6 +46,9 @@ class Sizes:
     sigreg: tuple[tuple[int, int, int], ...] = sigreg.SHAPES
     images: int = 4096
     image_size: int = 96
+    motion: tuple[tuple[str, Experiment], ...] = tuple(
+        (name, from_config_dict(config.get_config())) for name, config in IN_MOTION.items()
+    )
     sweep: tuple[int, int] = (189, 200)
     distances: int = 50_000
     rows: int = 1_000_000
@@ -63,6 +71,10 @@ REHEARSAL = Sizes(
     sigreg=((64, 8, 16),),
     images=4,
     image_size=8,
+    motion=tuple(
+        (name, from_config_dict(smoke.shrink(config.get_config())))
+        for name, config in IN_MOTION.items()
+    ),
     sweep=(2, 2),
     distances=60,
     rows=100,

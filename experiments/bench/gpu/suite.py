@@ -2,7 +2,8 @@
 
 Sections: the matmul peak and the copy bandwidth; I-JEPA, LeJEPA and MAE steps over batch sizes;
 token dropping; attention kernels; SIGReg; augmentation on the device; the toy world's rendering;
-the sweep of 189 runs; alignment of many latents; a PyTorch step where torch is installed.
+steps in worlds in motion, on pairs from a pool and on fresh ones; the sweep of 189 runs; alignment
+of many latents; a PyTorch step where torch is installed.
 
 Every figure is saved at once: the same command goes on with the sections that are not done, and
 loads the compiled programs. No section begins after `--seconds`, and the one at work then ends with
@@ -11,7 +12,7 @@ Writes DIR/gpu_suite.json and DIR/gpu_suite.txt.
 
 Command: python -m experiments.gpu_suite --out=DIR [--only=ijepa,lejepa] [--seconds=480]
     python -m experiments.gpu_suite --out=DIR --rehearse     # every section, tiny, on any machine
-Cost: unknown, since no GPU has run it; fifteen steps of a ViT-S are compiled, for which the first
+Cost: unknown, since no GPU has run it; seventeen steps of a ViT-S are compiled, for which the first
 call's 8 minutes may not suffice.
 Expected: not measured. Targets: I-JEPA 0.35, LeJEPA 0.33 and MAE 0.33 of the matmul peak; the sweep
 in 180 s; moments of 1,000,000 x 1,024 latents in 0.5 s; the others are in the table.
@@ -27,7 +28,7 @@ import jax
 from absl import flags, logging
 
 from experiments.bench import results as results_lib
-from experiments.bench.gpu import parts, training
+from experiments.bench.gpu import motion, parts, training
 from experiments.bench.gpu.sizes import GPU, REHEARSAL, MissingPart, Sizes
 from experiments.bench.results import Result
 from socialjepa_jax.errors import InputError, check_one_of, check_positive
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Callable[[Sizes], Iterable[Result]]] = {
     "pipeline": training.pipeline,
     "views": training.views,
     "rendering": parts.rendering,
+    "motion": motion.motion,
     "sweep": parts.sweep,
     "alignment": parts.alignments,
     "pytorch": training.pytorch,
