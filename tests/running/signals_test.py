@@ -16,6 +16,15 @@ from socialjepa_jax.running.signals import SIGNALS, Interruption
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.fixture
+def hang_up():
+    """The default action of SIGHUP, which nohup ignores."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_up")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_is_recorded_and_raised_at_a_check(number):
     before = [signal.getsignal(s) for s in SIGNALS]
