@@ -78,7 +78,6 @@ def reproduce(
     for name in names:
         if name not in NAMES:
             raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
-    out.mkdir(parents=True, exist_ok=True)
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()

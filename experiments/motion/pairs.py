@@ -8,8 +8,8 @@ import pathlib
 import tempfile
 from collections.abc import Sequence
 
-import ml_collections
 import numpy as np
+from scipy import stats
 
 from configs import motion_lejepa
 from socialjepa_jax import build, evaluation, loop, sharding
@@ -18,7 +18,7 @@ from socialjepa_jax.evaluation import moving
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
 
-Config = ml_collections.ConfigDict
+TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)  # rows of trained agents
 
 
 def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
@@ -74,9 +74,20 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
         if count > 2:
             ceiling = (first, (first + 2) % count)
             found += moving.pair_rows(chosen, dataset, latents_AND, evidence, ceiling, pixels=None)
-        kept = [row for row in found if controls or row["row"] in _TRAINED]
+        kept = [row for row in found if controls or row["row"] in TRAINED]
         rows += [{**row, "seed": first // 2} for row in kept]
     return rows
 
 
-_TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
+def trained(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows of trained pairs under the configured map, one for each pair."""
+    return [r for r in rows if (r["row"], r["back"]) == (RowName.TRAINED, "inverse")]
+
+
+def interval(numbers: Sequence[float]) -> dict[str, float]:
+    """Returns mean, half width of the 95 % t-interval, and number of values."""
+    n = len(numbers)
+    half = float("nan")
+    if n > 1:
+        half = stats.t.ppf(0.975, n - 1) * np.std(numbers, ddof=1) / np.sqrt(n)
+    return {"mean": float(np.mean(numbers)), "half": float(half), "n": n}

@@ -5,7 +5,7 @@ them what needs no training, what needs labels, and agents trained on pairs with
 motion: unrelated moments, one image twice, and one image augmented. Values are means over pairs
 with 95 % t-intervals. The claims are written here, before the run. `--confirm` runs ten further
 pairs, on seeds that were fixed with them, and tests that both halves agree to within 0.02 (two
-one-sided t-tests at 5 %).
+one-sided t-tests at 5 %). Worlds in which the state must not be found are those of `failing`.
 
 Command: python -m experiments.motion_table --pairs=10 --out=runs/motion_table [--confirm]
 Cost: 13 minutes on two CPU cores, 5 more with --confirm.
@@ -23,11 +23,14 @@ import numpy as np
 from absl import flags, logging
 from scipy import stats
 
-from experiments.motion import pairs
+from experiments.motion import failing, pairs
+from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.performance import compilation
 from socialjepa_jax.records import RowName, versions, write_json
 
 WORLDS = {"clean": 0.0, "flicker": 0.25}
+CHANGES = {name: {"data__flicker": strength} for name, strength in WORLDS.items()}
+CHANGES |= {name: failing.CLEAN | world.changes for name, world in failing.WORLDS.items()}
 TRANSITIONS = (
     "strangers", "same_picture", "photometric", "augmented_stills", "augmented_stills_jitter",
 )  # fmt: skip
@@ -40,9 +43,7 @@ TARGETS = {  # world -> R2 of the state, R2 of W
     "clean": (0.96, 0.97),
     "flicker": (0.94, 0.96),
 }
-TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
 WITHOUT_THRESHOLD = (RowName.UNTRAINED_HIDDEN, RowName.ALL_PIXELS, RowName.SAME_CAMERA)
-TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
 OF_CAMERAS = (  # controls that do not depend on the agents
     RowName.PIXEL_PCA, RowName.PIXEL_PCA_WIDE, RowName.RANDOM_PROJECTION, RowName.ALL_PIXELS,
 )  # fmt: skip
@@ -58,18 +59,15 @@ pair seen before this was written held x (.95) and neither y (.05) nor yaw (.00)
 """
 
 
-def measure(world: str, seeds: Sequence[int], transition: str, **changes: Any) -> list[dict]:
+def measure(world: str, seeds: Sequence[int], transition: str) -> list[dict]:
     """Trains pairs of agents in one world on one kind of transition; rows as in alignment.json."""
     rows: list[dict] = []
     step = 2 * PAIRS_AT_ONCE
     for first in range(0, len(seeds), step):
         chosen = pairs.experiment(
-            seeds[first : first + step],
-            data__flicker=WORLDS[world],
-            data__transition=transition,
-            **changes,
+            seeds[first : first + step], data__transition=transition, **CHANGES[world]
         )
-        found = pairs.run(chosen, controls=transition == "motion")
+        found = pairs.run(chosen, controls=world in WORLDS and transition == "motion")
         if transition != "motion":
             found = [{**r, "row": transition} for r in found if r["row"] == RowName.TRAINED]
         offset = first // 2
@@ -90,18 +88,9 @@ def summary(rows: Sequence[dict]) -> dict[str, dict[str, dict[str, float]]]:
             of_pair = values.setdefault(row["row"], {}).setdefault(key, {})
             of_pair.setdefault(row["seed"], number)
     return {
-        name: {key: interval(list(of_pair.values())) for key, of_pair in keys.items()}
+        name: {key: pairs.interval(list(of_pair.values())) for key, of_pair in keys.items()}
         for name, keys in values.items()
     }
-
-
-def interval(numbers: Sequence[float]) -> dict[str, float]:
-    """Returns mean, half width of the 95 % t-interval, and number of values."""
-    n = len(numbers)
-    half = float("nan")
-    if n > 1:
-        half = stats.t.ppf(0.975, n - 1) * np.std(numbers, ddof=1) / np.sqrt(n)
-    return {"mean": float(np.mean(numbers)), "half": float(half), "n": n}
 
 
 def equivalent(a: Sequence[float], b: Sequence[float], margin: float = MARGIN) -> float:
@@ -127,7 +116,7 @@ def claims(world: str, table: dict[str, dict[str, dict[str, float]]]) -> list[di
     gap = abs(table[RowName.ACTIONS]["r2"]["mean"] - table[RowName.ORTHOGONAL]["r2"]["mean"])
     found.append({"id": f"{world}/actions", "ours": gap, "most": 0.01, "agrees": gap <= 0.01})
     for name, metrics in table.items():
-        if name in (*TRAINED, *WITHOUT_THRESHOLD, *RIVALS):
+        if name in (*pairs.TRAINED, *WITHOUT_THRESHOLD, *RIVALS):
             continue
         gaps = [trained[k]["mean"] - metrics[k]["mean"] for k in ("state_r2", "r2") if k in metrics]
         found.append(
@@ -140,10 +129,7 @@ def confirm(first: Sequence[dict], second: Sequence[dict]) -> list[dict[str, Any
     """Tests that the confirming pairs of one world agree with the first ones."""
     found = []
     for key in ("state_r2", "r2"):
-        a, b = (
-            [r["metrics"][key] for r in rows if (r["row"], r["back"]) == ("trained", "inverse")]
-            for rows in (first, second)
-        )
+        a, b = ([row["metrics"][key] for row in pairs.trained(rows)] for rows in (first, second))
         p = equivalent(a, b)
         found.append({"key": key, "first": np.mean(a), "second": np.mean(b), "p": p,
                       "agrees": p < 0.05})  # fmt: skip
@@ -157,7 +143,7 @@ def stored(result: dict[str, Any], num_pairs: int) -> dict[str, Any]:
         world: {row: {k: m[k] for k in keys if k in m} for row, m in rows.items()}
         for world, rows in result["summary"].items()
     }
-    names = ("date", "environment", "claims", "confirmation")
+    names = ("date", "environment", "claims", "confirmation", "failing")
     return {"pairs": num_pairs, "summary": summary} | {name: result[name] for name in names}
 
 
@@ -165,9 +151,10 @@ def define_flags() -> None:
     """Defines the command's flags; not at import, since tests import this module."""
     flags.DEFINE_integer("pairs", 10, "Independent pairs of agents.", lower_bound=2)
     flags.DEFINE_integer(
-        "control_pairs", CONTROL_PAIRS, "Pairs of trained controls.", lower_bound=2
-    )
-    flags.DEFINE_list("worlds", list(WORLDS), "Worlds to run.")
+        "control_pairs", CONTROL_PAIRS, "Pairs of trained controls, and in worlds that must fail.",
+        lower_bound=2,
+    )  # fmt: skip
+    flags.DEFINE_list("worlds", list(CHANGES), f"Worlds to run: {', '.join(CHANGES)}.")
     flags.DEFINE_bool("confirm", False, "Run ten further pairs on their own seeds.")
     flags.DEFINE_string("out", None, "Folder of the results.", required=True)
 
@@ -175,41 +162,88 @@ def define_flags() -> None:
 def main() -> None:
     """Runs what is missing and writes motion_table.json."""
     given = flags.FLAGS
+    for world in given.worlds or [""]:
+        check_one_of(tuple(CHANGES), **{"--worlds": world})
     out = pathlib.Path(given.out).resolve()
-    out.mkdir(parents=True, exist_ok=True)
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
-    result: dict[str, Any] = {"schema": 2, "name": "motion_table", "environment": versions()}
-    result["date"] = datetime.date.today().isoformat()
-    result |= {"rows": [], "summary": {}, "claims": [], "confirmation": {}}
-    for world in given.worlds:
-        rows = _kept(out / f"{world}_motion.json", world, _seeds(FIRST_SEED, given.pairs), "motion")
-        for transition in TRANSITIONS:
-            seeds = _seeds(FIRST_CONTROL_SEED, given.control_pairs)
-            rows += _kept(out / f"{world}_{transition}.json", world, seeds, transition)
+    chosen = dict.fromkeys(given.worlds)
+    result: dict[str, Any] = {"schema": 2, "name": "motion_table"}
+    result |= _in_worlds(out, [w for w in chosen if w in WORLDS])
+    clean = [row for row in result["rows"] if row["world"] == "clean"]
+    rows, result["failing"] = _in_failing(out, [w for w in chosen if w in failing.WORLDS], clean)
+    result["rows"] += rows
+    write_json(out / "motion_table.json", result)
+    write_json(out / "stored.json", stored(result, given.pairs))
+    parts = [result, *result["failing"]["worlds"].values()]
+    agree = [claim["agrees"] for part in parts for claim in part["claims"]]
+    logging.info("%d of %d claims agree.", sum(agree), len(agree))
+    print(out / "motion_table.json")
+
+
+def _in_worlds(out: pathlib.Path, worlds: Sequence[str]) -> dict[str, Any]:
+    """Returns the rows, summaries and verdicts of the worlds with all controls."""
+    given = flags.FLAGS
+    result: dict[str, Any] = {"rows": [], "summary": {}, "claims": [], "confirmation": {}}
+    files = []
+    for world in worlds:
+        seeds = _seeds(FIRST_CONTROL_SEED, given.control_pairs)
+        parts = [_kept(out, "motion", world, _seeds(FIRST_SEED, given.pairs), "motion")]
+        parts += [_kept(out, name, world, seeds, name) for name in TRANSITIONS]
+        rows = [row for part in parts for row in part["rows"]]
         result["rows"] += rows
         result["summary"][world] = summary(rows)
         result["claims"] += claims(world, result["summary"][world])
         if given.confirm:
             seeds = _seeds(FIRST_CONFIRMING_SEED, given.pairs)
-            further = _kept(out / f"{world}_confirm.json", world, seeds, "motion")
-            result["confirmation"][world] = confirm(rows, further)
-    write_json(out / "motion_table.json", result)
-    write_json(out / "stored.json", stored(result, given.pairs))
-    agree = [claim["agrees"] for claim in result["claims"]]
-    logging.info("%d of %d claims agree.", sum(agree), len(agree))
-    print(out / "motion_table.json")
+            parts.append(_kept(out, "confirm", world, seeds, "motion"))
+            result["confirmation"][world] = confirm(rows, parts[-1]["rows"])
+        files += parts
+    return _provenance(files) | result
+
+
+def _in_failing(
+    out: pathlib.Path, worlds: Sequence[str], clean: Sequence[dict]
+) -> tuple[list[dict], dict[str, Any]]:
+    """Returns the rows of the worlds that must fail, and their verdicts.
+
+    Args:
+        out: folder of the results.
+        worlds: of `failing.WORLDS`.
+        clean: rows of the clean world, which the others are shown beside; may be empty.
+    """
+    seeds = _seeds(failing.FIRST_SEED, flags.FLAGS.control_pairs)
+    files = {world: _kept(out, "motion", world, seeds, "motion") for world in worlds}
+    found = _provenance(list(files.values()))
+    found["reference"] = failing.summary(failing.measures(clean)) if clean else {}
+    found["worlds"] = {
+        world: failing.judged(world, failing.measures(file["rows"]))
+        for world, file in files.items()
+    }
+    return [row for file in files.values() for row in file["rows"]], found
+
+
+def _provenance(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns date and environment of the newest file; of now, without one."""
+    newest = max(files, key=lambda file: file["date"], default=_now())
+    return {key: newest[key] for key in ("date", "environment")}
+
+
+def _now() -> dict[str, Any]:
+    return {"date": datetime.date.today().isoformat(), "environment": versions()}
 
 
 def _seeds(first: int, num_pairs: int) -> tuple[int, ...]:
     return tuple(range(first, first + 2 * num_pairs))
 
 
-def _kept(path: pathlib.Path, world: str, seeds: Sequence[int], transition: str) -> list[dict]:
-    """Measures, or reads what an earlier call measured with the same seeds."""
-    if path.exists():
-        stored = json.loads(path.read_text())
-        if stored["seeds"] == list(seeds):
-            return stored["rows"]
-    rows = measure(world, seeds, transition)
-    write_json(path, {"seeds": list(seeds), "rows": rows})
-    return json.loads(path.read_text())["rows"]
+def _kept(
+    out: pathlib.Path, name: str, world: str, seeds: Sequence[int], transition: str
+) -> dict[str, Any]:
+    """Measures, or reads what an earlier call measured with the same seeds, and when."""
+    path = out / f"{world}_{name}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if kept.get("seeds") != list(seeds) or "date" not in kept:
+        rows = measure(world, seeds, transition)
+        write_json(path, {"seeds": list(seeds), **_now(), "rows": rows})
+        kept = json.loads(path.read_text())
+    return kept

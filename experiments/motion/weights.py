@@ -19,7 +19,6 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 
 FACTOR = 0.1  # c
@@ -90,7 +89,7 @@ def _fixed(scale: str, rho: float) -> Rows:
         **_changes(scale, rho),
     )
     column = [weight for weight in weights.values() for _ in range(count)]
-    found = _trained(pairs.run(chosen, controls=False, **{"lambda": column}))
+    found = pairs.trained(pairs.run(chosen, controls=False, **{"lambda": column}))
     return [
         _row(row, rule, rho, BATCH, weight)
         for row, (rule, weight) in zip(found, [k for k in weights for _ in range(PAIRS[scale])])
@@ -108,12 +107,8 @@ def _measured(scale: str, rule: str, rho: float, batch: int = BATCH, outputs: in
         objective__outputs=outputs,
         **_changes(scale, rho, batch),
     )
-    found = _trained(pairs.run(chosen, controls=False))
+    found = pairs.trained(pairs.run(chosen, controls=False))
     return [_row(row, rule, rho, batch, factor, outputs) for row in found]
-
-
-def _trained(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [r for r in rows if (r["row"], r["back"]) == (RowName.TRAINED, "inverse")]
 
 
 def _row(
