@@ -51,7 +51,10 @@ def test_the_tables_in_motion_are_those_stored():
     stored = json.loads(motion_table.STORED.read_text())
     for world in stored["summary"]:
         assert tables.to_markdown(motion_table.table(stored, world)) in RESULTS
-    assert motion_table.confirmation(stored) in " ".join(RESULTS.split())
+    assert tables.to_markdown(motion_table.failing_table(stored)) in RESULTS
+    sentences = map(motion_table.failing_sentence, stored["failing"]["worlds"].values())
+    for sentence in (motion_table.confirmation(stored), *sentences):
+        assert sentence in " ".join(RESULTS.split())
 
 
 def test_the_loss_of_the_readme_trains(tmp_path):

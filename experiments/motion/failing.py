@@ -16,6 +16,9 @@ stays high, and alone would mislead.
 
 pool_2000: 2,000 pairs are seen 64 times each. The encoder memorises them; no latent is lost, but R2
 of the state, of the heading most, and R2 of W fall on held-out states.
+
+Found: 9 of the 13 predictions agree. The heading is lost as predicted, but x falls below 0.9
+beside it, with the cube y too, and R2 of W does not stay high in the anisotropic world.
 """
 
 import dataclasses

@@ -21,6 +21,7 @@ ORDER = (
     "augmented_stills_jitter", RowName.ALL_PIXELS,
 )  # fmt: skip
 _NAMES = {"state_r2": "R² of the state", "r2": "R² of W"}
+_MEASURES = {"yaw": "heading", "state": "state", "r2": "R² of W"}
 _UNRANKED = (RowName.SAME_CAMERA, RowName.ALL_PIXELS, RowName.ACTIONS)
 
 
@@ -32,13 +33,34 @@ def section() -> html.Html:
     grids = [tables.to_html(table(stored, world)) for world in stored["summary"]]
     command = html.tag("code", f"python -m experiments.motion_table --pairs={stored['pairs']}")
     explanation = html.paragraph(
-        "Not of this run: ", command, f", measured on {stored['date']} with jax ",
-        f"{stored['environment']['jax']} on {stored['environment']['devices']}. Means over ",
-        "independent pairs of agents with 95 % t-intervals; the pixel controls depend on the ",
-        "cameras alone and are measured once. The agents from \"trained, time shuffled\" on were ",
-        "trained as long, on pairs that the world's motion did not make.",
+        "Not of this run: ", command, f", {_provenance(stored)}. Means over independent pairs of ",
+        "agents with 95 % t-intervals; the pixel controls depend on the cameras alone and are ",
+        "measured once. The agents from \"trained, time shuffled\" on were trained as long, on ",
+        "pairs that the world's motion did not make.",
     )  # fmt: skip
-    return html.join(explanation, *grids, html.paragraph(confirmation(stored)))
+    parts = [explanation, *grids, html.paragraph(confirmation(stored))]
+    if stored["failing"]["worlds"]:
+        parts += _failing(stored)
+    return html.join(*parts)
+
+
+def _failing(stored: dict[str, Any]) -> list[html.Html]:
+    about = (
+        "Worlds that must fail: the clean world with one change, "
+        f"{_provenance(stored['failing'])}. Means over pairs, whose two agents are averaged, with "
+        "95 % t-intervals; below, what was predicted before the run."
+    )
+    worlds = stored["failing"]["worlds"].values()
+    return [
+        html.paragraph(about),
+        tables.to_html(failing_table(stored)),
+        *(html.paragraph(f"{w['label']}: {failing_sentence(w)}") for w in worlds),
+    ]
+
+
+def _provenance(part: dict[str, Any]) -> str:
+    environment = part["environment"]
+    return f"measured on {part['date']} with jax {environment['jax']} on {environment['devices']}"
 
 
 def table(stored: dict[str, Any], world: str) -> Table:
@@ -54,6 +76,37 @@ def table(stored: dict[str, Any], world: str) -> Table:
         kind = "headline" if name == RowName.TRAINED else ""
         rows.append(Row(looks.look(name).label, cells, name not in _UNRANKED, kind, note))
     return Table(COLUMNS, rows, world)
+
+
+def failing_table(stored: dict[str, Any]) -> Table:
+    """Returns the table of the worlds that must fail: R2 of each latent, of the state and of W."""
+    worlds, reference = stored["failing"]["worlds"], stored["failing"]["reference"]
+    summaries = [reference, *(world["summary"] for world in worlds.values())]
+    labels = ["clean", *(world["label"] for world in worlds.values())]
+    columns = [Column(key, _MEASURES.get(key, key)) for key in summaries[-1]]
+    rows = [
+        Row(
+            label,
+            {key: _cell(found) for key, found in summary.items()},
+            note=f"{summary['r2']['n']} pairs",
+        )
+        for label, summary in zip(labels, summaries)
+        if summary
+    ]
+    return Table(columns, rows, "world")
+
+
+def failing_sentence(world: dict[str, Any]) -> str:
+    """Returns what was predicted of a world that must fail, and the worst agent beside it."""
+    found = []
+    for claim in world["claims"]:
+        key = claim["id"].partition("/")[2]
+        side = "most" if "most" in claim else "least"
+        verdict = "" if claim["agrees"] else ", which is wrong"
+        found.append(
+            f"{_MEASURES.get(key, key)} at {side} {claim[side]:g} ({claim['ours']:.3f}{verdict})"
+        )
+    return f"{world['sentence']} Predicted, with the worst agent or pair: {', '.join(found)}."
 
 
 def confirmation(stored: dict[str, Any]) -> str:

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from absl import flags
 from scipy import stats
 
-from experiments.motion import pairs, table
+from experiments.motion import failing, pairs, table
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.run import motion_table
 
@@ -109,3 +111,77 @@ def test_the_page_shows_the_stored_table():
             )
             assert test["agrees"] == (test["p"] < 0.05)
             assert f"{test['second']:.3f} after {test['first']:.3f}" in motion_table.section()
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Calls `main` with its flags set to these arguments; nothing is trained or compiled."""
+    monkeypatch.setattr(table.compilation.jax.config, "update", lambda *_: None)
+
+    def go(*arguments):
+        before = set(flags.FLAGS)
+        table.define_flags()
+        try:
+            flags.FLAGS(["motion_table", *arguments])
+            table.main()
+        finally:
+            for name in set(flags.FLAGS) - before:
+                delattr(flags.FLAGS, name)
+
+    return go
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "message"),
+    [
+        (
+            InputError,
+            ["--worlds=nonsense"],
+            "--worlds='nonsense' must be one of 'clean', 'flicker'",
+        ),
+        (InputError, ["--worlds="], "--worlds='' must be one of"),
+        (InputError, ["--worlds=cube,dice"], "--worlds='dice' must be one of"),
+        (flags.IllegalFlagValueError, ["--pairs=1"], "--pairs=1: 1 is not integer >= 2"),
+        (flags.IllegalFlagValueError, ["--control_pairs=1"], "--control_pairs=1: 1 is not integer"),
+    ],
+)
+def test_bad_flags_are_refused_before_a_folder_is_made(run, tmp_path, error, arguments, message):
+    with pytest.raises(error, match=message):
+        run(f"--out={tmp_path / 'new'}", *arguments)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_place_of_the_folder_is_refused(run, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=f"--out={tmp_path / 'file'}: .* Not a directory"):
+        run(f"--out={tmp_path / 'file'}")
+
+
+def test_what_a_folder_holds_keeps_its_date_and_is_not_measured_again(run, tmp_path, monkeypatch):
+    measured = []
+
+    def measure(world, seeds, transition):
+        measured.append((world, transition, seeds[0], len(seeds)))
+        names = ("trained", "orthogonal", "actions") if transition == "motion" else (transition,)
+        found = [row(name, k, 0.98, 0.97) for name in names for k in range(len(seeds) // 2)]
+        for each in found:
+            each["world"] = world
+            for name in ("x", "y", "yaw"):
+                each["metrics"] |= {f"state_r2/{name}": 0.9, f"state_r2_x/{name}": 0.9}
+        return found
+
+    monkeypatch.setattr(table, "measure", measure)
+    run("--worlds=clean", "--pairs=2", f"--out={tmp_path}")
+    assert measured[0] == ("clean", "motion", 0, 4) and len(measured) == 6
+    for path in tmp_path.glob("clean_*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"date": "2001-01-01"}))
+    measured.clear()
+    run("--worlds=clean,cube,pool_2000,cube", "--pairs=2", f"--out={tmp_path}")
+    assert measured == [(name, "motion", 4_000, 6) for name in ("cube", "pool_2000")]
+    stored = json.loads((tmp_path / "stored.json").read_text())
+    assert stored["date"] == "2001-01-01" < stored["failing"]["date"]
+    assert list(stored["failing"]["worlds"]) == ["cube", "pool_2000"]
+    assert stored["failing"]["reference"]["r2"]["n"] == 2
+    rows = json.loads((tmp_path / "motion_table.json").read_text())["rows"]
+    shown = [each for each in rows if each["world"] in failing.WORLDS]
+    assert len(shown) == 2 * 9 and all("state_r2_x/yaw" in each["metrics"] for each in shown)
