@@ -117,6 +117,7 @@ def test_the_page_shows_the_stored_table():
 def run(monkeypatch):
     """Calls `main` with its flags set to these arguments; nothing is trained or compiled."""
     monkeypatch.setattr(table.compilation.jax.config, "update", lambda *_: None)
+    monkeypatch.setattr(table, "measure", None)
 
     def go(*arguments):
         before = set(flags.FLAGS)
