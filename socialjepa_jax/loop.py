@@ -22,7 +22,7 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import Feed, ImageFeed
 from socialjepa_jax.errors import Interrupted
-from socialjepa_jax.evaluation import moving
+from socialjepa_jax.evaluation import evidence, moving
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.performance.profiling import Window
 from socialjepa_jax.records import local_path, versions, write_json
@@ -257,8 +257,9 @@ def _report(
             rows = evaluation.alignment_rows(experiment, dataset, latents, untrained, session.check)
         else:
             trainer, feed = session.parts.trainer, session.feed
-            evidence = moving.gather(trainer, fresh_state(), state, feed)
-            rows = moving.alignment_rows(experiment, dataset, latents, evidence, session.check)
+            seen = evidence.gather(trainer, fresh_state(), state, feed)
+            encoded = evidence.Encoded(experiment, dataset, latents, seen)
+            rows = moving.alignment_rows(encoded, session.check)
         session.check()
     except Interrupted:
         message = "training is done and saved; the same command makes the table"

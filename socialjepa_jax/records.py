@@ -37,6 +37,7 @@ class RowName(enum.StrEnum):
     PIXEL_PCA_PARTIALLED = "pixel_pca_partialled"
     ORTHOGONAL = "orthogonal"  # the trained agents, by Procrustes
     ACTIONS = "actions"  # the trained agents, by shared actions without one pair
+    CYCLE = "cycle"  # three trained agents on three cameras: x by way of 'via' to y, and back
     UNTRAINED_HIDDEN = "untrained_hidden"
     PIXEL_PCA_WIDE = "pixel_pca_wide"  # four times as many components
     RANDOM_PROJECTION = "random_projection"

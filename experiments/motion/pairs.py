@@ -14,7 +14,7 @@ from scipy import stats
 from configs import motion_lejepa
 from socialjepa_jax import build, evaluation, loop, sharding
 from socialjepa_jax.config import Agents, Experiment, from_config_dict
-from socialjepa_jax.evaluation import moving
+from socialjepa_jax.evaluation import evidence, moving
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
 
@@ -57,23 +57,22 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
         path = pathlib.Path(folder)
         feed = build.open_feed(chosen, dataset, parts, path, path)
     fresh = parts.fresh_state()
-    evidence_of_fresh = moving.gather(parts.trainer, fresh, fresh, feed)
+    seen = evidence.gather(parts.trainer, fresh, fresh, feed)
     hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
     by_agent = sharding.by_agent(parts.trainer.mesh)
     state = loop.train(parts.trainer, feed, parts.hparams | sharding.put(hparams, by_agent))
     latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
-    walks = moving.walks(parts.trainer, state, feed)
-    evidence = dataclasses.replace(evidence_of_fresh, walks=walks)
+    walks = evidence.encode_walks(parts.trainer, state, feed)
+    seen = dataclasses.replace(seen, walks=walks)
+    encoded = evidence.Encoded(chosen, dataset, latents_AND, seen)
     rows = []
     count = len(chosen.agents.seeds)
     for first in range(0, count, 2):
-        found = moving.pair_rows(
-            chosen, dataset, latents_AND, evidence, (first, first + 1),
-            pixels=moving.Pixels(dataset) if controls and first == 0 else None,
-        )  # fmt: skip
+        pixels = moving.Pixels(dataset) if controls and first == 0 else None
+        found = moving.pair_rows(encoded, (first, first + 1), pixels=pixels)
         if count > 2:
             ceiling = (first, (first + 2) % count)
-            found += moving.pair_rows(chosen, dataset, latents_AND, evidence, ceiling, pixels=None)
+            found += moving.pair_rows(encoded, ceiling, pixels=None)
         kept = [row for row in found if controls or row["row"] in TRAINED]
         rows += [{**row, "seed": first // 2} for row in kept]
     return rows

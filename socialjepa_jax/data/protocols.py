@@ -3,7 +3,8 @@
 `Data` is the configuration of a data set, `Feed` its host side (files, workers, waiting), `Source`
 its device side: a pytree from which the compiled step makes its batches.
 
-Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels, X features.
+Shape key: A agents, K cameras, N states, B batch, H height, W width, C channels, X features, T
+steps of a walk, M actions, L state dimensions.
 """
 
 import pathlib
@@ -156,9 +157,13 @@ class WalkFeed(ImageFeed, Protocol):
 
     Attributes:
         actions: f32[A, T, M], of the walks; None if there are none.
+        walk_states: f32[A, T + 1, L], of the walks; None like them.
+        rho: f64[L], correlation of successive states of a walk.
     """
 
     actions: np.ndarray | None
+    walk_states: np.ndarray | None
+    rho: np.ndarray
 
     def walked(self) -> Iterator[np.ndarray]:
         """Yields the T + 1 images of each walk in chunks, like `states`."""

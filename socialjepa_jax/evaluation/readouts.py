@@ -8,6 +8,8 @@ import numpy as np
 from socialjepa_jax import alignment
 from socialjepa_jax.evaluation.splits import Split
 
+LABELS = (5, 20, 100)  # numbers of labelled states of an agent's own readout
+DRAWS = 20  # draws of a few states that are averaged
 _RIDGE = 1e-3  # on standardised latents: next to nothing
 
 
@@ -27,3 +29,28 @@ def readout_r2(z_ND: np.ndarray, states_NL: np.ndarray, split: Split) -> np.ndar
     """Returns the held-out R2 of a ridge readout of each state: f64[L]."""
     predicted = readout(z_ND, states_NL, split.train).forward(z_ND[split.test])
     return r2_of_states(predicted, states_NL[split.test])
+
+
+def carried(
+    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, states: np.ndarray, split: Split
+) -> dict[str, float]:
+    """Returns the R2 of the states by x's readout on y mapped back: no label of y is used."""
+    source = readout(x, states, split.train)
+    predicted = source.forward(linear_map.backward(y[split.test], "regression"))
+    return {"readout_carried": float(r2_of_states(predicted, states[split.test]).mean())}
+
+
+def own_readouts(y: np.ndarray, states: np.ndarray, split: Split) -> dict[str, float]:
+    """Returns the R2 of y's own readouts from few labels, means over draws, and from all."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for count in LABELS:
+        if count > len(split.train):
+            continue
+        draws = [rng.choice(split.train, count, replace=False) for _ in range(DRAWS)]
+        scores = [
+            r2_of_states(readout(y, states, rows).forward(y[split.test]), states[split.test]).mean()
+            for rows in draws
+        ]
+        found[f"readout_own@{count}"] = float(np.mean(scores))
+    return found

@@ -16,7 +16,8 @@ from configs import motion_lejepa
 from socialjepa_jax import alignment
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.evaluation import controls, moving, readouts, scalars
+from socialjepa_jax.evaluation import controls, moving, readouts, scalars, theory
+from socialjepa_jax.evaluation import evidence as evidence_lib
 from socialjepa_jax.evaluation.splits import Split, splits
 
 NUM, NAMES, RHO, SHARE, STEPS = 300, ("x", "y", "yaw"), 0.9, 0.3, 400
@@ -73,17 +74,16 @@ def latents(dataset):
 def evidence():
     rng = np.random.default_rng(2)
     walks = [walk(rng) for _ in range(3)]
-    return moving.Evidence(
-        untrained=rng.normal(size=(3, NUM, 3)),
-        untrained_hidden=rng.normal(size=(3, NUM, 20)),
-        walks=np.stack([code(z, k, rng) for k, (z, _) in enumerate(walks)]),
-        actions=np.stack([actions for _, actions in walks]),
-    )
+    untrained, hidden = rng.normal(size=(3, NUM, 3)), rng.normal(size=(3, NUM, 20))
+    states, actions = (np.stack(part) for part in zip(*walks))
+    latents = np.stack([code(z, k, rng) for k, z in enumerate(states)])
+    walked = evidence_lib.Walks(latents, states, actions, np.full(3, RHO))
+    return evidence_lib.Evidence(untrained, hidden, walked)
 
 
 @pytest.fixture(scope="module")
 def rows(experiment, dataset, latents, evidence):
-    return moving.alignment_rows(experiment, dataset, latents, evidence)
+    return moving.alignment_rows(evidence_lib.Encoded(experiment, dataset, latents, evidence))
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +173,8 @@ def test_r2_of_the_maps(rows, latents, evidence, split):
 
     responses = []
     for agent in (0, 1):
-        h = wide(evidence.walks[agent]) - latents[agent][train].mean(0, np.float64)
-        known = np.concatenate([h[:-1], evidence.actions[agent]], axis=1)
+        h = wide(evidence.walks.latents[agent]) - latents[agent][train].mean(0, np.float64)
+        known = np.concatenate([h[:-1], evidence.walks.actions[agent]], axis=1)
         model = LinearRegression(fit_intercept=False).fit(known, h[1:])
         responses.append(model.coef_[:, 3:])
     w, _ = linalg.polar(responses[1] @ responses[0].T)
@@ -255,9 +255,8 @@ def test_controls_of_pixels(rows, experiment, dataset, split):
         )
         expected = alignment.r2(fitted, *(z[split.test] for z in projected))
         assert find(rows, "random_projection", pair)["r2"] == pytest.approx(expected, abs=1e-6)
-    without = moving.pair_rows(
-        experiment, dataset, *_nothing(dataset), (0, 1), pixels=None
-    )  # fmt: skip
+    bare = evidence_lib.Encoded(experiment, dataset, *_nothing(dataset))
+    without = moving.pair_rows(bare, (0, 1), pixels=None)
     assert {r["row"] for r in without} == ROWS - {
         "actions", "pixel_pca", "pixel_pca_wide", "random_projection", "all_pixels"
     }  # fmt: skip
@@ -267,7 +266,7 @@ def _nothing(dataset):
     """Latents that hold the states, and no evidence but noise."""
     rng = np.random.default_rng(3)
     noise = rng.normal(size=(3, NUM, 3))
-    return np.stack([dataset.states] * 3) + noise, moving.Evidence(noise, noise)
+    return np.stack([dataset.states] * 3) + noise, evidence_lib.Evidence(noise, noise)
 
 
 def white(num, columns):
@@ -288,7 +287,7 @@ def test_what_agents_share_beside_the_state_turns_w_away_from_q2_q1t(angle, stre
     turn = Rotation.from_rotvec(np.radians(angle) * np.array([0.6, 0.0, 0.8])).as_matrix()
     x = (z + strength * e) @ TURNS[0].T + 3.0
     y = (z + strength * e @ turn.T) @ TURNS[1].T
-    found = moving.rotation(x, y, z, both(500))
+    found = theory.rotation(x, y, z, both(500))
     sine, cosine = np.sin(np.radians(angle)), np.cos(np.radians(angle))
     expected = np.degrees(np.arctan2(strength**2 * sine, 1 + strength**2 * cosine))
     assert found["rotation_angle"] == pytest.approx(expected, abs=1e-4)
@@ -299,7 +298,7 @@ def test_a_mirrored_code_is_half_a_turn_away():
     """W follows the larger part of what agents share, though the state is elsewhere."""
     z, e = np.split(white(500, 6), 2, axis=1)
     mirror = np.diag([1.0, 1.0, -1.0])
-    found = moving.rotation(z + 2 * e, z + 2 * e @ mirror, z, both(500))
+    found = theory.rotation(z + 2 * e, z + 2 * e @ mirror, z, both(500))
     assert found["rotation_angle"] == pytest.approx(180.0)
 
 
@@ -317,7 +316,7 @@ def noisy(scales, noise, num=4000):
 @pytest.mark.parametrize("scales", [(1.0, 1.0), (0.7, 1.0), (1.0, 0.7)])
 def test_noise_shrinks_w_as_predicted(scales):
     """W = A2 A1^T Cov(x)^-1: by 1 / (1 + 0.4^2) and by the ratio of the two scales."""
-    found = moving.rotation(*noisy(scales, (0.4, 0.2)), both(4000))
+    found = theory.rotation(*noisy(scales, (0.4, 0.2)), both(4000))
     exact = scales[1] / scales[0] / 1.16
     assert found["w_shrinkage"] == pytest.approx(exact, rel=0.02)
     assert found["w_shrinkage_predicted"] == pytest.approx(found["w_shrinkage"], rel=0.02)
@@ -325,20 +324,20 @@ def test_noise_shrinks_w_as_predicted(scales):
 
 def test_errors_that_agents_share_do_not_shrink_w():
     x, _, states = noisy((1.0, 1.0), (0.4, 0.0))
-    found = moving.rotation(x, x @ TURNS[2].T, states, both(4000))
+    found = theory.rotation(x, x @ TURNS[2].T, states, both(4000))
     assert found["w_shrinkage"] == pytest.approx(1.0) and found["w_shrinkage_predicted"] < 0.9
 
 
 def test_spaces_of_another_width_than_the_state_are_not_compared_with_it():
     x, y, states = noisy((1.0, 1.0), (0.1, 0.1), num=100)
-    assert moving.rotation(x[:, :2], y, states, both(100)) == {}
-    assert moving.rotation(np.tile(x, 2), np.tile(y, 2), states, both(100)) == {}
+    assert theory.rotation(x[:, :2], y, states, both(100)) == {}
+    assert theory.rotation(np.tile(x, 2), np.tile(y, 2), states, both(100)) == {}
 
 
 def test_few_states_leave_out_what_needs_more():
     x, y, states = noisy((1.0, 1.0), (0.1, 0.1), num=30)
     small = Split("state", np.arange(4), np.arange(4, 30))
-    assert moving.own_readouts(y, states, small) == {}
+    assert readouts.own_readouts(y, states, small) == {}
     assert np.isfinite(moving.few_pairs_r2(x, y, small))
 
 
@@ -371,7 +370,7 @@ def test_evidence_is_encoded_from_untrained_agents_and_from_walks():
         def __init__(self, actions):
             self.good, self.cameras = np.ones(7, bool), (0, 1)
             self.mean = self.std = jnp.ones((2, 1))
-            self.actions = actions
+            self.actions, self.walk_states, self.rho = actions, actions, np.full(3, RHO)
 
         def states(self):
             return chunks(images)
@@ -392,11 +391,12 @@ def test_evidence_is_encoded_from_untrained_agents_and_from_walks():
         encode_all=lambda *args: {"latent": encode(*args), "hidden": encode(*args).repeat(2, -1)},
     )
     actions = np.zeros((2, 4, 3))
-    found = moving.gather(trainer, jnp.float32(-1.0), jnp.float32(2.0), Feed(actions))
+    found = evidence_lib.gather(trainer, jnp.float32(-1.0), jnp.float32(2.0), Feed(actions))
     np.testing.assert_array_equal(found.untrained, -images[..., 0, 0, :].astype(float))
     assert found.untrained_hidden.shape == (2, 7, 2)
-    np.testing.assert_array_equal(found.walks, 2.0 * images[:, :5, 0, 0, :] + 200)
-    assert found.actions is actions
-    without = moving.gather(trainer, jnp.float32(1.0), jnp.float32(1.0), Feed(None))
-    assert without.walks is None and without.actions is None
-    jax.block_until_ready(found.walks)
+    np.testing.assert_array_equal(found.walks.latents, 2.0 * images[:, :5, 0, 0, :] + 200)
+    assert found.walks.actions is found.walks.states is actions
+    np.testing.assert_array_equal(found.walks.rho, np.full(3, RHO))
+    without = evidence_lib.gather(trainer, jnp.float32(1.0), jnp.float32(1.0), Feed(None))
+    assert without.walks is None
+    jax.block_until_ready(found.walks.latents)
