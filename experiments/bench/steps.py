@@ -198,12 +198,14 @@ def make_step(
     channels = np.full((1, shape[-1]), 0.5, np.float32)
     images = (noise[:, :batch_size] / np.float32(255) - 0.5) / 0.5 if constant else noise
     rows = np.arange(images.shape[1], dtype=np.int32)[None]
-    arrays = (images, rows, channels, channels)
     source: Any = (
-        ConstantBatch(*arrays)
+        ConstantBatch(images, rows, channels, channels)
         if constant
-        else ResidentImages(*arrays, augmentation=augmentation or Augment())
-    )
+        else ResidentImages(
+            images.reshape(*images.shape[:2], -1), rows, channels, channels, shape[1:],
+            augmentation or Augment(),
+        )
+    )  # fmt: skip
     return compile_step(objective, batch_size, source)
 
 

@@ -22,25 +22,35 @@ from socialjepa_jax.keys import Stream, agent_key, step_keys
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["images", "rows", "mean", "std"],
-    meta_fields=["augmentation"],
+    data_fields=["pixels", "rows", "mean", "std"],
+    meta_fields=["shape", "augmentation"],
 )
 @dataclass(frozen=True)
 class ResidentImages:
     """The images of each agent's camera, whole on its devices; a `Source`.
 
+    Images are flat rows, which accelerators gather as they lie; of other layouts a TPU makes a copy
+    in every call.
+
     Attributes:
-        images: u8[A, N, H, W, C].
+        pixels: u8[A, N, H W C].
         rows: i32[A, R], the states that may be trained on.
         mean, std: f32[A, C], pixel statistics of the training images, on the scale [0, 1].
+        shape: (H, W, C).
         augmentation: of the training images.
     """
 
-    images: jax.Array
+    pixels: jax.Array
     rows: jax.Array
     mean: jax.Array
     std: jax.Array
+    shape: tuple[int, int, int]
     augmentation: Augment = Augment()
+
+    @property
+    def images(self) -> jax.Array:
+        """Returns the images u8[..., N, H, W, C]."""
+        return self.pixels.reshape(*self.pixels.shape[:-1], *self.shape)
 
     def specs(self) -> "ResidentImages":
         """Returns the shardings: every array is split over agents and replicated over 'data'."""
@@ -52,7 +62,8 @@ class ResidentImages:
         positions = order.batch_rows(key, step, self.rows.shape[0], batch_size)
         index = self.rows[sharding.own_rows(positions)]
         key = step_keys(seed, step)[1]
-        return image_batch(self.images[index], index, key, self.augmentation, self.mean, self.std)
+        images = self.pixels[index].reshape(-1, *self.shape)
+        return image_batch(images, index, key, self.augmentation, self.mean, self.std)
 
 
 def image_batch(
@@ -86,10 +97,11 @@ class ResidentFeed:
         statistics = [channel_statistics(images_KNHWC[camera][rows]) for camera in cameras]
         self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
         self._source = ResidentImages(
-            put(np.stack([images_KNHWC[camera] for camera in cameras])),
+            put(np.stack([images_KNHWC[camera].reshape(len(self.good), -1) for camera in cameras])),
             put(np.tile(rows.astype(np.int32), (len(cameras), 1))),
             self.mean,
             self.std,
+            images_KNHWC.shape[2:],
             opening.augmentation,
         )
 

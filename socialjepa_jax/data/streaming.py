@@ -58,6 +58,11 @@ class StreamedWindow:
     std: jax.Array
     augmentation: Augment = Augment()
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(H, W, C)."""
+        return self.images.shape[-3:]
+
     def specs(self) -> "StreamedWindow":
         """Returns the shardings: batches are split over 'data' too."""
         steps, agent = sharding.STEPS, P(sharding.AGENT)

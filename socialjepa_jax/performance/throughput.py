@@ -95,7 +95,7 @@ def _rounded(value: float) -> float:
 
 
 def _flops_per_image(trainer: Trainer, source: Any) -> float:
-    shape = source.images.shape[-3:] if hasattr(source, "images") else None
+    shape = getattr(source, "shape", None)
     try:
         return flops.step(trainer.objective, trainer.batch_size, shape) / trainer.batch_size
     except (ValueError, AttributeError) as error:  # products or images that cannot be seen

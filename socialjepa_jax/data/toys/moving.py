@@ -325,7 +325,7 @@ class _MotionSource:
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["frames", "mean", "std"],
+    data_fields=["pixels", "mean", "std"],
     meta_fields=["data"],
 )
 @dataclasses.dataclass(frozen=True)
@@ -333,16 +333,28 @@ class MotionPool(_MotionSource):
     """The pairs of each agent, rendered beforehand; a `Source`.
 
     Attributes:
-        frames: u8[A, P, F, H, W, C]; two frames, or one where both images of a pair are made of it.
+        pixels: u8[A, P, F H W C], rows as in `ResidentImages`; two frames, or one where both images
+            of a pair are made of it.
     """
 
-    frames: jax.Array
+    pixels: jax.Array
+
+    @property
+    def frames(self) -> jax.Array:
+        """Returns the frames u8[..., P, F, H, W, C]."""
+        return self.pixels.reshape(*self.pixels.shape[:-1], *self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        size = self.data.image_size
+        return _num_frames(self.data), size, size, self.data.channels
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
         key = agent_key(seed, Stream.ORDER)
-        index = sharding.own_rows(order.batch_rows(key, step, len(self.frames), batch_size))
-        frames = self.frames[index].astype(jnp.float32) / 255
+        index = sharding.own_rows(order.batch_rows(key, step, len(self.pixels), batch_size))
+        pixels = self.pixels[index].reshape(-1, *self._shape)
+        frames = pixels.astype(jnp.float32) / 255
         draw = jax.random.fold_in(agent_key(seed, Stream.STEP), step)
         return self._batch(frames, jax.random.fold_in(draw, 2), index)
 
@@ -459,7 +471,8 @@ class MotionFeed:
         self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
         self._source: MotionPool | MotionStream
         if data.pool:
-            self._source = MotionPool(self.mean, self.std, data, put(np.stack(frames)))
+            pixels = np.stack([f.reshape(len(f), -1) for f in frames])
+            self._source = MotionPool(self.mean, self.std, data, put(pixels))
         else:
             cameras = put(np.array(self.cameras, np.int32))
             self._source = MotionStream(self.mean, self.std, data, cameras)

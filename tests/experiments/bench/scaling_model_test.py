@@ -74,10 +74,11 @@ def compiled_step(objective, agents, batch):
     trainer = Trainer(objective, AdamW(), 10, batch, 1, mesh, "map")
     place = sharding.by_agent(mesh)
     data = ResidentImages(
-        np.zeros((agents, 16, 16, 16, 1), np.uint8),
+        np.zeros((agents, 16, 256), np.uint8),
         np.tile(np.arange(16, dtype=np.int32), (agents, 1)),
         np.zeros((agents, 1), np.float32),
         np.ones((agents, 1), np.float32),
+        (16, 16, 1),
     )
     hparams = {
         "seed": jnp.arange(agents, dtype=jnp.uint32),

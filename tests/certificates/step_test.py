@@ -1,0 +1,81 @@
+"""The lowered training step of every objective: sums over devices, donation, layout of images."""
+
+import functools
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from socialjepa_jax import agents, build, sharding
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.data.protocols import Opening
+from socialjepa_jax.data.resident import ResidentFeed
+from socialjepa_jax.models.vit import ViTConfig
+from socialjepa_jax.objectives.ijepa import IJepa
+from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
+from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
+from socialjepa_jax.objectives.vicreg import VicReg
+from socialjepa_jax.optim import AdamW
+
+DEVICES, BATCH, STATES = 4, 8, 40
+VIT = ViTConfig(
+    image_size=16, patch_size=4, channels=3, width=16, depth=1, heads=2, dtype="bfloat16"
+)
+HEADS = {"encoder": VIT, "projector_width": 16, "projector_dim": 8, "views": MultiCrop(2, 0, 8)}
+KINDS = {
+    "ijepa": IJepa(vit=VIT, mlp_width=16),
+    "lejepa": LeJepa(**HEADS, projector_layers=2, sigreg_slices=32),
+    "masked_lejepa": MaskedLeJepa(vit=VIT, mlp_width=16, sigreg_slices=16),
+    "vicreg": VicReg(**HEADS, projector_layers=2),
+    "infonce": InfoNce(**HEADS, projector_layers=1),
+    "mae": Mae(vit=VIT, decoder_width=8, decoder_depth=1, decoder_heads=2),
+}
+
+
+@functools.cache
+def lowered(name):
+    """StableHLO of one agent's step on four devices, and the number of leaves of its state."""
+    mesh = sharding.make_mesh(1, BATCH, jax.devices()[:DEVICES])
+    trainer = agents.Trainer(KINDS[name], AdamW(), 10, BATCH, 2, mesh, "vmap", max_skips=3)
+    place = sharding.by_agent(mesh)
+    hparams = build.make_hparams([3], 10)
+    opening = Opening(
+        (0,), np.arange(STATES), Augment(flip=True), mesh, hparams["seed"], BATCH, 2, 10, 40, None,
+        None,
+    )  # fmt: skip
+    data = ResidentFeed(np.zeros((1, STATES, 16, 16, 3), np.uint8), opening).at(0)
+    state = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+        jax.eval_shape(trainer.init, hparams),
+    )
+    return trainer.step.lower(state, data, hparams).as_text(), len(jax.tree.leaves(state))
+
+
+def summed(text):
+    """Element types of all operands of all-reduces."""
+    found = re.findall(r'"stablehlo\.all_reduce"\(.*?\}\) : \((.*?)\) ->', text, re.DOTALL)
+    return [kind for operands in found for kind in re.findall(r"tensor<(?:\d+x)*(\w+)>", operands)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_are_summed_in_float32(name):
+    kinds = summed(lowered(name)[0])
+    assert len(kinds) > 10 and set(kinds) <= {"f32", "i32", "ui32"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_step_donates_its_state_and_stays_on_the_devices(name):
+    text, leaves = lowered(name)
+    assert text.count("tf.aliasing_output") == leaves
+    assert "custom_call" not in text and "infeed" not in text and "outfeed" not in text
+
+
+def test_resident_images_are_gathered_as_flat_rows():
+    """The one layout that a TPU does not copy first; found in the program by its size."""
+    text, _ = lowered("ijepa")
+    gathers = re.findall(r"gather.*?: \(tensor<([\dx]+)xui8>", text)
+    assert gathers == [f"1x{STATES}x{16 * 16 * 3}"]
