@@ -38,6 +38,8 @@ class RowName(enum.StrEnum):
     ORTHOGONAL = "orthogonal"  # the trained agents, by Procrustes
     ACTIONS = "actions"  # the trained agents, by shared actions without one pair
     CYCLE = "cycle"  # three trained agents on three cameras: x by way of 'via' to y, and back
+    CYCLE_ORTHOGONAL = "cycle_orthogonal"
+    CYCLE_ACTIONS = "cycle_actions"
     UNTRAINED_HIDDEN = "untrained_hidden"
     PIXEL_PCA_WIDE = "pixel_pca_wide"  # four times as many components
     RANDOM_PROJECTION = "random_projection"
@@ -61,6 +63,14 @@ PARTIALLED = {
     RowName.PIXEL_PCA: RowName.PIXEL_PCA_PARTIALLED,
 }
 """Row -> the same row after the shared factors are regressed out of both its spaces."""
+
+
+CYCLES = {
+    RowName.TRAINED: RowName.CYCLE,
+    RowName.ORTHOGONAL: RowName.CYCLE_ORTHOGONAL,
+    RowName.ACTIONS: RowName.CYCLE_ACTIONS,
+}
+"""Row of two agents -> the row of three that composes the same kind of map."""
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

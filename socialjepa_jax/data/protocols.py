@@ -157,12 +157,10 @@ class WalkFeed(ImageFeed, Protocol):
 
     Attributes:
         actions: f32[A, T, M], of the walks; None if there are none.
-        walk_states: f32[A, T + 1, L], of the walks; None like them.
         rho: f64[L], correlation of successive states of a walk.
     """
 
     actions: np.ndarray | None
-    walk_states: np.ndarray | None
     rho: np.ndarray
 
     def walked(self) -> Iterator[np.ndarray]:

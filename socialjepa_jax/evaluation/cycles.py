@@ -14,7 +14,7 @@ import numpy as np
 from socialjepa_jax import alignment
 from socialjepa_jax.evaluation.evidence import Encoded
 from socialjepa_jax.evaluation.table import Row
-from socialjepa_jax.records import RowName
+from socialjepa_jax.records import CYCLES
 
 
 def triples(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -27,7 +27,7 @@ def triples(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
 def cycle_rows(encoded: Encoded, check: Callable[[], None] = lambda: None) -> list[Row]:
     """Returns the rows of every triple: x by way of 'via' to y, and from y back to x.
 
-    There is a row for every kind of map between trained agents, told by its method.
+    There is a row for every kind of map between trained agents (see `records.CYCLES`).
 
     Args:
         encoded: the agents of a run.
@@ -41,7 +41,7 @@ def cycle_rows(encoded: Encoded, check: Callable[[], None] = lambda: None) -> li
             first, second, third, direct = (leg[name] for leg in legs)
             metrics = _measure(encoded, (i, k), (first, second, third), direct)
             rows.append({
-                "x": f"agent_{i}", "y": f"agent_{k}", "via": f"agent_{j}", "row": RowName.CYCLE,
+                "x": f"agent_{i}", "y": f"agent_{k}", "via": f"agent_{j}", "row": CYCLES[name],
                 "split": encoded.split.name, "method": first.method, "back": "none",
                 "seed": encoded.experiment.seed, "metrics": metrics,
             })  # fmt: skip

@@ -26,13 +26,11 @@ class Walks:
 
     Attributes:
         latents: f32[A, T + 1, D].
-        states: f32[A, T + 1, L], which no agent is told.
         actions: f32[A, T, M]; action t leads from state t to t + 1.
         rho: f64[L], correlation of successive states.
     """
 
     latents: np.ndarray
-    states: np.ndarray
     actions: np.ndarray
     rho: np.ndarray
 
@@ -68,11 +66,11 @@ def gather(trainer: Trainer, fresh: AgentState, state: AgentState, feed: ImageFe
 
 def encode_walks(trainer: Trainer, state: AgentState, feed: ImageFeed) -> Walks | None:
     """Encodes each agent's own walk; None if the feed has none."""
-    if not isinstance(feed, WalkFeed) or feed.actions is None or feed.walk_states is None:
+    if not isinstance(feed, WalkFeed) or feed.actions is None:
         return None
     count = feed.actions.shape[1] + 1
     latents = encode_chunks(trainer.encode, state, feed, feed.walked(), count)
-    return Walks(latents, feed.walk_states, feed.actions, feed.rho)
+    return Walks(latents, feed.actions, feed.rho)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -216,11 +216,12 @@ def _measure(encoded: Encoded, subject: _Subject, agents: tuple[int, int]) -> di
 
 
 def _of_walk(encoded: Encoded, agent: int) -> dict[str, float]:
-    """Compares an agent with the theory on its own walk; nothing without walks."""
+    """Compares an agent and its own walk with the theory; nothing without walks."""
     walks = encoded.evidence.walks
     if walks is None:
         return {}
-    return theory.bound(walks, agent) | theory.dynamics(walks, agent, encoded.mean(agent))
+    known = walks, agent, encoded.latents[agent], encoded.states
+    return theory.bound(*known) | theory.dynamics(*known)
 
 
 def few_pairs_r2(x: np.ndarray, y: np.ndarray, split: Split) -> float:

@@ -1,6 +1,7 @@
 """Rows of a world in motion, recomputed from planted latents with SciPy and scikit-learn."""
 
 import dataclasses
+import itertools
 import types
 
 import jax
@@ -8,21 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import linalg
-from scipy.spatial.transform import Rotation
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 
-from configs import motion_lejepa
 from socialjepa_jax import alignment
-from socialjepa_jax import config as config_lib
-from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.evaluation import controls, moving, readouts, scalars, theory
+from socialjepa_jax.evaluation import controls, moving, readouts, scalars
 from socialjepa_jax.evaluation import evidence as evidence_lib
-from socialjepa_jax.evaluation.splits import Split, splits
+from socialjepa_jax.evaluation.splits import Split
+from tests.evaluation import planted
+from tests.evaluation.planted import NAMES, NUM, RHO, STEPS, wide
 
-NUM, NAMES, RHO, SHARE, STEPS = 300, ("x", "y", "yaw"), 0.9, 0.3, 400
-NOISE = (0.15, 0.2, 0.25)
-TURNS = [Rotation.random(random_state=k).as_matrix() for k in range(3)]
 ROWS = {
     "trained", "orthogonal", "actions", "untrained", "untrained_hidden", "pixel_pca",
     "pixel_pca_wide", "random_projection", "all_pixels", "mismatched",
@@ -30,66 +26,38 @@ ROWS = {
 
 
 @pytest.fixture(scope="module")
-def experiment():
-    return config_lib.from_config_dict(motion_lejepa.get_config())
+def planted_run():
+    return planted.encoded((0, 1, 0))
 
 
 @pytest.fixture(scope="module")
-def dataset():
-    """Images that show the states linearly, differently to both cameras, under noise."""
-    rng = np.random.default_rng(0)
-    states = rng.normal(size=(NUM, 3)).astype(np.float32)
-    lenses = rng.normal(size=(2, 3, 4 * 4 * 3))
-    shown = 128 + 12 * (states @ lenses) + 12 * rng.normal(size=(2, NUM, 48))
-    zeros = np.zeros(NUM, np.int32)
-    test = rng.permutation(NUM) < NUM // 3
-    return ViewDataset(
-        name="motion", images=np.clip(shown, 0, 255).astype(np.uint8).reshape(2, NUM, 4, 4, 3),
-        state_ids=np.arange(NUM), instance_ids=zeros, labels=zeros, label_names=("world",),
-        factors=zeros[:, None], factor_names=("category",), split_state=test.astype(np.int32),
-        split_instance=zeros, overlap=0.0, states=states, state_names=NAMES,
-    )  # fmt: skip
-
-
-def code(states, agent, rng):
-    """Latents Q z with noise."""
-    return states @ TURNS[agent].T + NOISE[agent] * rng.normal(size=states.shape) + agent
-
-
-def walk(rng):
-    states, actions = [rng.normal(size=3)], rng.normal(size=(STEPS, 3))
-    rest = rng.normal(size=(STEPS, 3))
-    for xi in np.sqrt(SHARE) * actions + np.sqrt(1 - SHARE) * rest:
-        states.append(RHO * states[-1] + np.sqrt(1 - RHO**2) * xi)
-    return np.array(states), actions
+def experiment(planted_run):
+    return planted_run.experiment
 
 
 @pytest.fixture(scope="module")
-def latents(dataset):
-    rng = np.random.default_rng(1)
-    return np.stack([code(dataset.states, k, rng) for k in range(3)]).astype(np.float32)
+def dataset(planted_run):
+    return planted_run.dataset
 
 
 @pytest.fixture(scope="module")
-def evidence():
-    rng = np.random.default_rng(2)
-    walks = [walk(rng) for _ in range(3)]
-    untrained, hidden = rng.normal(size=(3, NUM, 3)), rng.normal(size=(3, NUM, 20))
-    states, actions = (np.stack(part) for part in zip(*walks))
-    latents = np.stack([code(z, k, rng) for k, z in enumerate(states)])
-    walked = evidence_lib.Walks(latents, states, actions, np.full(3, RHO))
-    return evidence_lib.Evidence(untrained, hidden, walked)
+def latents(planted_run):
+    return planted_run.latents
 
 
 @pytest.fixture(scope="module")
-def rows(experiment, dataset, latents, evidence):
-    return moving.alignment_rows(evidence_lib.Encoded(experiment, dataset, latents, evidence))
+def evidence(planted_run):
+    return planted_run.evidence
 
 
 @pytest.fixture(scope="module")
-def split(dataset):
-    (only,) = splits(dataset)
-    return only
+def rows(planted_run):
+    return moving.alignment_rows(planted_run)
+
+
+@pytest.fixture(scope="module")
+def split(planted_run):
+    return planted_run.split
 
 
 def find(rows, name, pair=(0, 1), back="inverse"):
@@ -113,10 +81,6 @@ def of_states(z, states, split, rows=None):
 
 def pooled(y, predicted):
     return r2_score(y, predicted, multioutput="variance_weighted")
-
-
-def wide(z):
-    return np.asarray(z, np.float64)
 
 
 def test_every_control_stands_beside_the_pairs_of_two_cameras(rows):
@@ -186,6 +150,40 @@ def test_r2_of_the_maps(rows, latents, evidence, split):
     assert find(rows, "mismatched")["r2"] < 0.05 and find(rows, "untrained")["r2"] < 0.1
     assert find(rows, "mismatched")["state_r2_x"] == trained["state_r2_x"]  # x is not shuffled
     assert find(rows, "same_camera", (0, 2))["r2"] > 0.8
+
+
+def test_every_agent_is_compared_with_the_theory(rows, dataset, latents, evidence):
+    """Theorem 3's bound and the error; the transition of the agent's own walk."""
+    z = wide(dataset.states)
+    for pair in ((0, 1), (1, 2)):
+        trained = find(rows, "trained", pair)
+        for end, agent in zip(("_x", ""), pair):
+            h, walk = wide(latents[agent]), evidence.walks.latents[agent]
+            covariance, steps = np.cov(h.T), itertools.pairwise(walk)
+            loss = np.mean([np.sum((after - before) ** 2) for before, after in steps])
+            excess = loss - 2 * (1 - RHO) * np.trace(covariance)
+            degree = max(excess, 0) / (2 * RHO * (1 - RHO))
+            epsilon = np.linalg.norm(covariance - np.eye(3))
+            assert trained[f"bound_epsilon{end}"] == pytest.approx(epsilon)
+            assert trained[f"bound_nonlinearity{end}"] == pytest.approx(degree)
+            assert trained[f"bound{end}"] == pytest.approx(degree + (epsilon + degree) ** 2)
+            turn, _ = linalg.orthogonal_procrustes(z - z.mean(0), h - h.mean(0))
+            left = (h - h.mean(0)) - (z - z.mean(0)) @ turn
+            assert trained[f"recovery_error{end}"] == pytest.approx(np.sum(left**2) / NUM)
+
+            known = np.concatenate([walk[:-1] - h.mean(0), evidence.walks.actions[agent]], axis=1)
+            fitted = LinearRegression(fit_intercept=False).fit(known, walk[1:] - h.mean(0))
+            a = fitted.coef_[:, :3]
+            off = turn @ a @ turn.T - RHO * np.eye(3)
+            assert trained[f"transition_error{end}"] == pytest.approx(np.linalg.norm(off) / 3**0.5)
+            assert trained[f"rho_recovered{end}"] == pytest.approx(np.trace(a) / 3)
+            assert trained[f"rho_error{end}"] == pytest.approx(
+                np.abs(linalg.eigvals(a) - RHO).max()
+            )
+            assert trained[f"rho_true{end}"] == pytest.approx(RHO)
+    for name in ("orthogonal", "actions", "untrained"):
+        assert not [k for k in find(rows, name) if k.startswith(("bound", "recovery", "rho"))]
+    assert not [k for k in find(rows, "same_camera", (0, 2)) if k.startswith(("bound", "rho"))]
 
 
 def test_five_pairs(rows, latents, split):
@@ -269,73 +267,9 @@ def _nothing(dataset):
     return np.stack([dataset.states] * 3) + noise, evidence_lib.Evidence(noise, noise)
 
 
-def white(num, columns):
-    """Samples whose mean is exactly 0 and whose covariance is exactly I."""
-    z = np.random.default_rng(4).normal(size=(num, columns))
-    return np.linalg.qr(z - z.mean(0))[0] * num**0.5
-
-
-def both(num):
-    """The same rows to fit to and to score on."""
-    return Split("state", np.arange(num), np.arange(num))
-
-
-@pytest.mark.parametrize(("angle", "strength"), [(0.0, 1.0), (40.0, 0.5), (160.0, 0.9)])
-def test_what_agents_share_beside_the_state_turns_w_away_from_q2_q1t(angle, strength):
-    """x = Q1 (z + a e), y = Q2 (z + a R e): W ~ Q2 (I + a^2 R) Q1^T, whose angle is known."""
-    z, e = np.split(white(500, 6), 2, axis=1)
-    turn = Rotation.from_rotvec(np.radians(angle) * np.array([0.6, 0.0, 0.8])).as_matrix()
-    x = (z + strength * e) @ TURNS[0].T + 3.0
-    y = (z + strength * e @ turn.T) @ TURNS[1].T
-    found = theory.rotation(x, y, z, both(500))
-    sine, cosine = np.sin(np.radians(angle)), np.cos(np.radians(angle))
-    expected = np.degrees(np.arctan2(strength**2 * sine, 1 + strength**2 * cosine))
-    assert found["rotation_angle"] == pytest.approx(expected, abs=1e-4)
-    np.testing.assert_allclose(found["w_shrinkage_predicted"], 1 / (1 + strength**2), rtol=1e-6)
-
-
-def test_a_mirrored_code_is_half_a_turn_away():
-    """W follows the larger part of what agents share, though the state is elsewhere."""
-    z, e = np.split(white(500, 6), 2, axis=1)
-    mirror = np.diag([1.0, 1.0, -1.0])
-    found = theory.rotation(z + 2 * e, z + 2 * e @ mirror, z, both(500))
-    assert found["rotation_angle"] == pytest.approx(180.0)
-
-
-def noisy(scales, noise, num=4000):
-    """Codes Q z of any scale with independent errors, and the states."""
-    rng = np.random.default_rng(4)
-    z = rng.normal(size=(num, 3))
-    x, y = (
-        scale * (z @ turn.T + level * rng.normal(size=z.shape))
-        for scale, turn, level in zip(scales, TURNS, noise)
-    )
-    return x, y, z
-
-
-@pytest.mark.parametrize("scales", [(1.0, 1.0), (0.7, 1.0), (1.0, 0.7)])
-def test_noise_shrinks_w_as_predicted(scales):
-    """W = A2 A1^T Cov(x)^-1: by 1 / (1 + 0.4^2) and by the ratio of the two scales."""
-    found = theory.rotation(*noisy(scales, (0.4, 0.2)), both(4000))
-    exact = scales[1] / scales[0] / 1.16
-    assert found["w_shrinkage"] == pytest.approx(exact, rel=0.02)
-    assert found["w_shrinkage_predicted"] == pytest.approx(found["w_shrinkage"], rel=0.02)
-
-
-def test_errors_that_agents_share_do_not_shrink_w():
-    x, _, states = noisy((1.0, 1.0), (0.4, 0.0))
-    found = theory.rotation(x, x @ TURNS[2].T, states, both(4000))
-    assert found["w_shrinkage"] == pytest.approx(1.0) and found["w_shrinkage_predicted"] < 0.9
-
-
-def test_spaces_of_another_width_than_the_state_are_not_compared_with_it():
-    x, y, states = noisy((1.0, 1.0), (0.1, 0.1), num=100)
-    assert theory.rotation(x[:, :2], y, states, both(100)) == {}
-    assert theory.rotation(np.tile(x, 2), np.tile(y, 2), states, both(100)) == {}
-
-
 def test_few_states_leave_out_what_needs_more():
-    x, y, states = noisy((1.0, 1.0), (0.1, 0.1), num=30)
+    rng = np.random.default_rng(4)
+    states, x, y = rng.normal(size=(3, 30, 3))
     small = Split("state", np.arange(4), np.arange(4, 30))
     assert readouts.own_readouts(y, states, small) == {}
     assert np.isfinite(moving.few_pairs_r2(x, y, small))
@@ -370,7 +304,7 @@ def test_evidence_is_encoded_from_untrained_agents_and_from_walks():
         def __init__(self, actions):
             self.good, self.cameras = np.ones(7, bool), (0, 1)
             self.mean = self.std = jnp.ones((2, 1))
-            self.actions, self.walk_states, self.rho = actions, actions, np.full(3, RHO)
+            self.actions, self.rho = actions, np.full(2, RHO)
 
         def states(self):
             return chunks(images)
@@ -395,8 +329,8 @@ def test_evidence_is_encoded_from_untrained_agents_and_from_walks():
     np.testing.assert_array_equal(found.untrained, -images[..., 0, 0, :].astype(float))
     assert found.untrained_hidden.shape == (2, 7, 2)
     np.testing.assert_array_equal(found.walks.latents, 2.0 * images[:, :5, 0, 0, :] + 200)
-    assert found.walks.actions is found.walks.states is actions
-    np.testing.assert_array_equal(found.walks.rho, np.full(3, RHO))
+    assert found.walks.actions is actions
+    np.testing.assert_array_equal(found.walks.rho, np.full(2, RHO))
     without = evidence_lib.gather(trainer, jnp.float32(1.0), jnp.float32(1.0), Feed(None))
     assert without.walks is None
     jax.block_until_ready(found.walks.latents)

@@ -442,7 +442,6 @@ class MotionFeed:
         walks: u8[A, walk + 1, H, W, C], each agent's own walk through its own camera; None without
             a walk and in worlds that actions do not drive.
         actions: f32[A, walk, M], of the walks; None like them.
-        walk_states: f32[A, walk + 1, L], of the walks; None like them.
         rho: f64[L], correlation of successive states.
     """
 
@@ -478,12 +477,10 @@ class MotionFeed:
             self._source = MotionStream(self.mean, self.std, data, cameras)
         self.walks: np.ndarray | None = None
         self.actions: np.ndarray | None = None
-        self.walk_states: np.ndarray | None = None
         self.rho = np.broadcast_to(np.asarray(data.rho, np.float64), (data.num_latents,))
         if data.walk and data.process == "ou":
             walks = [self._walk(data, k) for k in range(len(self.cameras))]
-            parts = (np.stack(part) for part in zip(*walks))
-            self.walks, self.actions, self.walk_states = parts
+            self.walks, self.actions = (np.stack(part) for part in zip(*walks))
 
     def _frames(self, data: MotionData, agent: int) -> np.ndarray:
         """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
@@ -496,13 +493,13 @@ class MotionFeed:
             self._opening.check()
         return np.stack(frames, axis=1)
 
-    def _walk(self, data: MotionData, agent: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Renders an agent's walk: images, actions and states."""
+    def _walk(self, data: MotionData, agent: int) -> tuple[np.ndarray, np.ndarray]:
+        """Renders an agent's walk: images and actions."""
         key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _WALK)
         driven = Driven(data.num_latents, data.actions, data.share, data.seed)
         states, actions = (np.asarray(x) for x in driven.walk(data._rho, key, data.walk))
         flicker = jax.random.fold_in(key, _FLICKER)
-        return data.photograph(states, self.cameras[agent], flicker), actions, states
+        return data.photograph(states, self.cameras[agent], flicker), actions
 
     def begin(self, passed_over: np.ndarray) -> None:
         """Does nothing: the step itself counts the draws that are passed over."""
