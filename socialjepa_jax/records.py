@@ -40,6 +40,7 @@ class RowName(enum.StrEnum):
     CYCLE = "cycle"  # three trained agents on three cameras: x by way of 'via' to y, and back
     CYCLE_ORTHOGONAL = "cycle_orthogonal"
     CYCLE_ACTIONS = "cycle_actions"
+    CYCLE_UNTRAINED = "cycle_untrained"
     UNTRAINED_HIDDEN = "untrained_hidden"
     PIXEL_PCA_WIDE = "pixel_pca_wide"  # four times as many components
     RANDOM_PROJECTION = "random_projection"
@@ -69,6 +70,7 @@ CYCLES = {
     RowName.TRAINED: RowName.CYCLE,
     RowName.ORTHOGONAL: RowName.CYCLE_ORTHOGONAL,
     RowName.ACTIONS: RowName.CYCLE_ACTIONS,
+    RowName.UNTRAINED: RowName.CYCLE_UNTRAINED,
 }
 """Row of two agents -> the row of three that composes the same kind of map."""
 

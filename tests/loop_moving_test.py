@@ -12,7 +12,7 @@ import socialjepa_jax as sj
 from configs import motion_lejepa, smoke
 from socialjepa_jax import alignment, build, loop
 from socialjepa_jax import config as config_lib
-from socialjepa_jax.alignment.actions import fit_by_actions
+from socialjepa_jax.alignment.actions import fit_by_actions, response
 from socialjepa_jax.data.toys import moving
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.evaluation.splits import splits
@@ -104,6 +104,13 @@ def test_saved_encoders_and_walks_make_the_map_from_actions(straight, experiment
             r for r in result.rows
             if (r["row"], r["x"], r["y"]) == ("actions", f"agent_{i}", f"agent_{j}")
         ]  # fmt: skip
+        own = response(walks[j], feed.actions[j], result.latents[j].mean(0))[0]
+        (trained, *_) = [
+            r["metrics"] for r in result.rows
+            if (r["row"], r["x"], r["y"]) == ("trained", f"agent_{i}", f"agent_{j}")
+        ]  # fmt: skip
+        assert trained["rho_recovered"] == pytest.approx(np.trace(own) / 3, abs=1e-3)
+        assert trained["rho_true"] == 0.9 and trained["bound"] >= trained["recovery_error"]
         expected = alignment.r2(found, result.latents[i][test], result.latents[j][test])
         assert row["metrics"]["r2"] == pytest.approx(expected, abs=1e-3)
 

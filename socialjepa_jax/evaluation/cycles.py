@@ -3,7 +3,7 @@
 Maps between agents that hold the same state must compose: W31 W23 W12 = I, and W23 W12 = W13
 (Wij maps agent i to j).
 
-Shape key: D latent dimensions.
+Shape key: N states, D latent dimensions.
 """
 
 import itertools
@@ -13,8 +13,9 @@ import numpy as np
 
 from socialjepa_jax import alignment
 from socialjepa_jax.evaluation.evidence import Encoded
+from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.evaluation.table import Row
-from socialjepa_jax.records import CYCLES
+from socialjepa_jax.records import CYCLES, RowName
 
 
 def triples(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -27,7 +28,8 @@ def triples(cameras: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
 def cycle_rows(encoded: Encoded, check: Callable[[], None] = lambda: None) -> list[Row]:
     """Returns the rows of every triple: x by way of 'via' to y, and from y back to x.
 
-    There is a row for every kind of map between trained agents (see `records.CYCLES`).
+    There is a row for every kind of map between trained agents, and one for untrained encoders
+    (see `records.CYCLES`).
 
     Args:
         encoded: the agents of a run.
@@ -36,40 +38,47 @@ def cycle_rows(encoded: Encoded, check: Callable[[], None] = lambda: None) -> li
     rows: list[Row] = []
     for i, j, k in triples(encoded.experiment.agents.cameras):
         check()
-        legs = [encoded.maps(*leg) for leg in ((i, j), (j, k), (k, i), (i, k))]
-        for name in legs[0]:
-            first, second, third, direct = (leg[name] for leg in legs)
-            metrics = _measure(encoded, (i, k), (first, second, third), direct)
+        trained = [encoded.maps(*leg) for leg in _legs(i, j, k)]
+        kinds = {n: (encoded.latents, tuple(leg[n] for leg in trained)) for n in trained[0]}
+        z = encoded.evidence.untrained
+        kinds[RowName.UNTRAINED] = z, tuple(encoded.fit(z[a], z[b]) for a, b in _legs(i, j, k))
+        for name, (latents, maps) in kinds.items():
             rows.append({
                 "x": f"agent_{i}", "y": f"agent_{k}", "via": f"agent_{j}", "row": CYCLES[name],
-                "split": encoded.split.name, "method": first.method, "back": "none",
-                "seed": encoded.experiment.seed, "metrics": metrics,
+                "split": encoded.split.name, "method": maps[0].method, "back": "none",
+                "seed": encoded.experiment.seed,
+                "metrics": _measure(latents[i], latents[k], encoded.split, maps),
             })  # fmt: skip
     return rows
 
 
+def _legs(i: int, j: int, k: int) -> tuple[tuple[int, int], ...]:
+    """The three legs of the cycle, and the direct way."""
+    return (i, j), (j, k), (k, i), (i, k)
+
+
 def _measure(
-    encoded: Encoded,
-    ends: tuple[int, int],
-    around: tuple[alignment.LinearMap, ...],
-    direct: alignment.LinearMap,
+    x: np.ndarray, y: np.ndarray, split: Split, maps: tuple[alignment.LinearMap, ...]
 ) -> dict[str, float]:
     """Measures one kind of map on held-out states.
 
+    Args:
+        x, y: f32[N, D], latents of the first and of the third agent.
+        split: of the states.
+        maps: of the three legs, and the direct one.
+
     Returns:
-        'cycle_r2' of the first agent's latents after the whole cycle; 'cycle_identity', see
-        `distance_from_identity`; 'composed_r2' and 'direct_r2' of the third agent's latents.
+        'cycle_r2' of x after the whole cycle; 'cycle_identity', see `distance_from_identity`;
+        'composed_r2' and 'direct_r2' of y.
     """
-    split = encoded.split
-    x, y = (encoded.latents[agent][split.test] for agent in ends)
-    first, second, third = around
+    x, y = x[split.test], y[split.test]
+    first, second, third, direct = maps
     composed = second.forward(first.forward(x))
-    scale = direct.y_scale
     return {
         "cycle_r2": alignment.prediction_r2(third.forward(composed), x, third.y_scale),
-        "cycle_identity": distance_from_identity(around),
-        "composed_r2": alignment.prediction_r2(composed, y, scale),
-        "direct_r2": alignment.prediction_r2(direct.forward(x), y, scale),
+        "cycle_identity": distance_from_identity(maps[:3]),
+        "composed_r2": alignment.prediction_r2(composed, y, direct.y_scale),
+        "direct_r2": alignment.prediction_r2(direct.forward(x), y, direct.y_scale),
         "n_train": float(first.n_train),
         "n_test": float(len(split.test)),
     }

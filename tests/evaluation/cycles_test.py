@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from socialjepa_jax.evaluation import cycles, moving
 from socialjepa_jax.evaluation.evidence import Evidence
 from tests.evaluation import planted
-from tests.evaluation.planted import NUM, STEPS, TURNS, wide
+from tests.evaluation.planted import STEPS, TURNS, wide
 
 SCALES = np.array([[2.0, 1.0, 0.5], [1.0, 0.3, 1.0], [1.0, 1.0, 4.0]])
 
@@ -20,7 +20,10 @@ SCALES = np.array([[2.0, 1.0, 0.5], [1.0, 0.3, 1.0], [1.0, 1.0, 4.0]])
 def encoded():
     """Three agents, each with features of its own scales."""
     found = planted.encoded((0, 1, 2))
-    return dataclasses.replace(found, latents=found.latents * SCALES[:, None])
+    rng = np.random.default_rng(3)
+    noisy = 2 * (found.latents + rng.normal(size=found.latents.shape))
+    evidence = dataclasses.replace(found.evidence, untrained=noisy)
+    return dataclasses.replace(found, latents=found.latents * SCALES[:, None], evidence=evidence)
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +46,24 @@ def test_triples_are_agents_on_three_cameras():
 def test_rows_name_the_agent_between(rows):
     assert [(r["row"], r["method"]) for r in rows] == [
         ("cycle", "ridge"), ("cycle_orthogonal", "procrustes"), ("cycle_actions", "actions"),
+        ("cycle_untrained", "ridge"),
     ]  # fmt: skip
     for row in rows:
         assert (row["x"], row["via"], row["y"]) == ("agent_0", "agent_1", "agent_2")
         assert (row["split"], row["back"], row["seed"]) == ("state", "none", 0)
 
 
-def test_maps_by_regression_compose(encoded, rows):
+@pytest.mark.parametrize("name", ["cycle", "cycle_untrained"])
+def test_maps_by_regression_compose(encoded, rows, name):
     """On standardised latents; R2 pooled over features, as that of a pair."""
     train, test = encoded.split.train, encoded.split.test
-    z = [(wide(h) - wide(h[train]).mean(0)) / wide(h[train]).std(0) for h in encoded.latents]
+    latents = encoded.latents if name == "cycle" else encoded.evidence.untrained
+    z = [(wide(h) - wide(h[train]).mean(0)) / wide(h[train]).std(0) for h in latents]
 
     def w(i, j):
         return Ridge(alpha=1e-3, fit_intercept=False).fit(z[i][train], z[j][train]).coef_
 
-    metrics = find(rows, "cycle")["metrics"]
+    metrics = find(rows, name)["metrics"]
     around = w(2, 0) @ w(1, 2) @ w(0, 1)
     shown = {
         "direct_r2": (z[2], w(0, 2)),
@@ -110,11 +116,9 @@ def test_orthogonal_maps_compose(encoded, rows):
 def test_agents_without_errors_return_to_where_they_began(encoded):
     z = wide(encoded.dataset.states)
     exact = np.stack([z @ turn.T + 2.0 for turn in TURNS[:3]])
-    bare = dataclasses.replace(
-        encoded, latents=exact, evidence=Evidence(np.zeros((3, NUM, 3)), np.zeros((3, NUM, 3)))
-    )
+    bare = dataclasses.replace(encoded, latents=exact, evidence=Evidence(exact, exact))
     found = cycles.cycle_rows(bare)
-    assert [r["row"] for r in found] == ["cycle", "cycle_orthogonal"]
+    assert [r["row"] for r in found] == ["cycle", "cycle_orthogonal", "cycle_untrained"]
     for row in found:
         metrics = row["metrics"]
         assert metrics["cycle_identity"] == pytest.approx(0.0, abs=1e-4)
@@ -133,4 +137,4 @@ def test_a_cycle_of_maps_that_disagree_is_far_from_the_identity(encoded):
 
 
 def test_the_table_of_a_run_ends_with_its_triples(encoded, rows):
-    assert moving.alignment_rows(encoded)[-3:] == rows
+    assert moving.alignment_rows(encoded)[-4:] == rows

@@ -25,7 +25,7 @@ ROW_ORDER = (RowName.TRAINED, RowName.SAME_CAMERA, *CONTROLS, *PARTIALLED.values
 
 @dataclass(frozen=True)
 class Score:
-    """One row of `alignment.json`."""
+    """One row of `alignment.json`; `via` names the second of three agents."""
 
     x: str
     y: str
@@ -33,6 +33,7 @@ class Score:
     split: str
     method: str = ""
     back: str = ""
+    via: str = ""
     seed: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -110,11 +111,14 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
+_NAMES = ("x", "y", "row", "split", "method", "back", "via")
+
+
 def _scores(path: Path) -> list[Score]:
     rows = _read_json(path).get("rows", ())
     return [
         Score(
-            **{key: str(row.get(key, "")) for key in ("x", "y", "row", "split", "method", "back")},
+            **{key: str(row.get(key, "")) for key in _NAMES},
             seed=row.get("seed", 0),
             metrics={key: _number(value) for key, value in (row.get("metrics") or {}).items()},
         )
@@ -167,7 +171,7 @@ def curve_pairs(run: RunData, split: str) -> list[tuple[int, int]]:
 
 
 def pick(run: RunData, row: str, split: str, back: str = "") -> list[Score]:
-    """Returns the scores of a row on a split, one for each pair, method and seed.
+    """Returns the scores of a row on a split, one for each pair (or triple), method and seed.
 
     Args:
         run: The run.
@@ -179,7 +183,7 @@ def pick(run: RunData, row: str, split: str, back: str = "") -> list[Score]:
     chosen: dict[tuple[Any, ...], Score] = {}
     for score in run.scores:
         if score.row == row and score.split == split and (not back or score.back == back):
-            chosen.setdefault((score.x, score.y, score.method, score.seed), score)
+            chosen.setdefault((score.x, score.via, score.y, score.method, score.seed), score)
     return list(chosen.values())
 
 

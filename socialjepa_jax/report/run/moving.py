@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from socialjepa_jax.data.base import Film, ViewDataset
-from socialjepa_jax.records import RowName
+from socialjepa_jax.records import CYCLES, RowName
 from socialjepa_jax.report import figures, html, looks, style, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.figures import Line
 from socialjepa_jax.report.image_grid import Tile, image_grid
-from socialjepa_jax.report.run import collapse, data, geometry, motion_table
+from socialjepa_jax.report.run import collapse, data, geometry, motion_table, theory
 from socialjepa_jax.report.run.data import RunData, Score, mean, pick, value
 from socialjepa_jax.report.tables import Cell, Column, Row, Table, format_number
 
@@ -83,13 +83,15 @@ def sections(
     run: RunData, dataset: ViewDataset, film: Film | None, album: Album
 ) -> dict[str, tuple[str, html.Html]]:
     """Returns the sections of the page that a world in motion adds."""
+    composed = cycles(run)
     return {
         "world": ("The world, and what each camera sees of it", world(dataset, film, album)),
         "state": ("What every agent knows of the state", state(run, dataset)),
         "planes": ("Two spaces, before and after W", planes(run, dataset, album)),
         "maps": ("W from all pairs, from five, and from none", maps(run)),
         "readout": ("One agent's readout, used by the other", readouts(run)),
-        "theory": ("What the theory says of W", theory(run)),
+        **({"cycles": ("Three cameras, and maps composed", composed)} if composed else {}),
+        "theory": ("What the theory says", theory.section(run)),
         "repeated": ("Ten pairs of agents, two worlds", motion_table.section()),
         "learning": ("The state, while it is learnt", learning(run, album)),
     }
@@ -245,6 +247,34 @@ def maps(run: RunData) -> html.Html:
     return html.join(html.paragraph(explanation), tables.to_html(Table(columns, rows, "map")))
 
 
+def cycles(run: RunData) -> html.Html | None:
+    """Maps between three agents on three cameras, composed; None without three cameras."""
+    columns = (
+        Column("direct_r2", "R², 1 → 3", 3, "max", "the third agent's latents, directly"),
+        Column("composed_r2", "R², 1 → 2 → 3", 3, "max", "the same by way of the second agent"),
+        Column("cycle_r2", "R², 1 → 2 → 3 → 1", 3, "max", "the first agent's own latents"),
+        Column("cycle_identity", "‖W₃₁W₂₃W₁₂ − I‖/√D", 3, "min", "Wᵢⱼ maps agent i to j"),
+    )
+    rows, triples = [], 0
+    for name, label in {**MAPS, RowName.UNTRAINED: "untrained, ridge regression"}.items():
+        if scores := pick(run, CYCLES[name], SPLIT):
+            triples = len(scores)
+            rows.append(Row(label, {c.key: mean(scores, c.key) for c in columns}))
+    if not rows:
+        return None
+    explanation = (
+        "If three agents hold the same state, two maps compose to the direct one, and a cycle ends "
+        "where it began. Every map is fitted between two agents alone. A random rotation is √2 = "
+        "1.414 away from I; maps by regression shrink, so that their cycle falls short of I even "
+        "where the agents agree."
+    )
+    caption = f"Held-out states. Means over {triples} triples of agents on three cameras."
+    if triples == 1:
+        caption = "Held-out states of one triple of agents on three cameras."
+    grid = tables.to_html(Table(columns, rows, "maps", caption))
+    return html.join(html.paragraph(explanation), grid)
+
+
 def readouts(run: RunData) -> html.Html:
     """R2 of the state by a carried readout beside readouts from few labels of one's own."""
     trained = pick(run, RowName.TRAINED, SPLIT)
@@ -270,27 +300,6 @@ def readouts(run: RunData) -> html.Html:
 def _label_counts(scores: list[Score]) -> set[int]:
     start = "readout_own@"
     return {int(k[len(start) :]) for s in scores for k in s.metrics if k.startswith(start)}
-
-
-def theory(run: RunData) -> html.Html:
-    """W against Q2 Q1^T, and the shrinkage of its singular values."""
-    trained = pick(run, RowName.TRAINED, SPLIT)
-    if not any("rotation_angle" in s.metrics for s in trained):
-        return html.missing("Latents and states differ in width, so the theory compares nothing.")
-    columns = (
-        Column("rotation_angle", "angle to Q₂Q₁ᵀ, degrees", 2),
-        Column("w_shrinkage", "mean singular value of W", 3),
-        Column("w_shrinkage_predicted", "if errors were independent", 3),
-    )
-    cells: dict[str, Cell] = {c.key: mean(trained, c.key) for c in columns}
-    explanation = (
-        "If each agent holds the state up to a rotation, h = Q z, then W = Q₂Q₁ᵀ. The angle is "
-        "between that matrix and the orthogonal factor of the fitted W. Noise in the first agent's "
-        "latents shrinks a regression's singular values by the share that the state explains of "
-        "them, unless both agents share part of their errors."
-    )
-    grid = tables.to_html(Table(columns, [Row("trained", cells)], "pairs of agents"))
-    return html.join(html.paragraph(explanation), grid)
 
 
 def learning(run: RunData, album: Album) -> html.Html:

@@ -228,6 +228,7 @@ def test_a_walk_follows_its_actions(plain):
     feed = open_feed(data, data.load(None))
     assert isinstance(feed, WalkFeed)
     assert feed.actions.shape == (3, NUM, 2) and feed.walks.shape == (3, NUM + 1, SIDE, SIDE, 3)
+    np.testing.assert_array_equal(feed.rho, data.rho)
     expected = np.sqrt(0.3) * Driven(3, 2, 0.3, 4).directions
     for states, actions in zip(read(feed.walks), feed.actions):
         rho = np.array(data.rho)
@@ -244,6 +245,7 @@ def test_without_known_actions_there_is_no_walk(change, plain):
     data = dataclasses.replace(PLAIN, walk=NUM)
     feed = open_feed(dataclasses.replace(data, **change), data.load(None))
     assert feed.walks is None and feed.actions is None
+    np.testing.assert_array_equal(feed.rho, [0.9] * 3)  # one value for all latents
 
 
 @pytest.mark.parametrize("pool", [64, 0])

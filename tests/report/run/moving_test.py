@@ -17,7 +17,7 @@ from PIL import Image
 
 from socialjepa_jax.data.base import Film, ViewDataset
 from socialjepa_jax.report.looks import look
-from socialjepa_jax.report.run import data, moving
+from socialjepa_jax.report.run import data, moving, theory
 from socialjepa_jax.report.run.page import write_run_report
 
 CAMERAS, NAMES, NUM = (0, 1, 0), ("x", "y", "yaw"), 120
@@ -45,6 +45,22 @@ def world():
     return dataset, Film(shots[0], states[:12], shots[1])
 
 
+BOUND = {
+    "recovery_error": "error: min E‖h − Qz‖²", "bound": "bound: D + (ε + D)²",
+    "bound_epsilon": "ε", "bound_nonlinearity": "D",
+}  # fmt: skip
+DYNAMICS = {
+    "rho_recovered": "mean eigenvalue of A", "rho_true": "mean ρ of the state",
+    "rho_error": "largest |eigenvalue − ρ|", "transition_error": "‖QᵀAQ − diag ρ‖/√n",
+}  # fmt: skip
+
+
+def of_agent(agent, key):
+    """A number of an agent, the same in all of its pairs; errors are below their bounds."""
+    place = [*BOUND, *DYNAMICS].index(key)
+    return 0.01 + agent / 10 + place / 100
+
+
 def make_rows():
     """Rows of alignment.json whose numbers all differ."""
     rng, rows = np.random.default_rng(1), []
@@ -70,6 +86,8 @@ def make_rows():
                 few_pairs_r2=rng.uniform(0.8, 0.9), readout_carried=rng.uniform(0.8, 0.9),
                 rotation_angle=rng.uniform(1, 9), w_shrinkage=rng.uniform(0.8, 1.0),
                 w_shrinkage_predicted=rng.uniform(0.8, 1.0),
+                **{f"{key}{end}": of_agent(k, key)
+                   for k, end in ((x, "_x"), (y, "")) for key in (*BOUND, *DYNAMICS)},
                 **{f"readout_own@{n}": rng.uniform(0.4, 0.8) for n in (5, 20, 100)},
             )  # fmt: skip
         add(x, y, "orthogonal", "procrustes", readout_carried=0.5)
@@ -226,13 +244,83 @@ def test_readouts_by_the_labels_they_cost(tables):
 
 
 def test_w_against_the_theory(tables):
-    (((label, _, cells),),) = tables["theory"]
+    ((label, _, cells),) = tables["theory"][0]
     assert label == "trained"
     assert cells == {
         "angle to Q₂Q₁ᵀ, degrees": cell("trained", "rotation_angle", 2),
         "mean singular value of W": cell("trained", "w_shrinkage"),
         "if errors were independent": cell("trained", "w_shrinkage_predicted"),
     }
+
+
+def test_every_agent_beside_its_bound_and_the_state_s_dynamics(tables, page):
+    for shown, titles in zip(tables["theory"][1:], (BOUND, DYNAMICS), strict=True):
+        assert [label for label, *_ in shown] == [
+            "agent 0 (camera 0)", "agent 1 (camera 1)", "agent 2 (camera 0)"
+        ]  # fmt: skip
+        for agent, (_, _, cells) in enumerate(shown):
+            assert cells == {
+                title: (f"{of_agent(agent, key):.3f}", "") for key, title in titles.items()
+            }
+    assert "error is below its bound" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "leaves_out"),
+    [(0.5, "exceeds the bound of agent 1:", "is below"), (math.nan, "n/a", "bound of agent")],
+)
+def test_an_error_beyond_its_bound_is_said(workdir, world, error, says, leaves_out):
+    def exceed(row):
+        for key, agent in (("recovery_error_x", row["x"]), ("recovery_error", row["y"])):
+            if key in row["metrics"] and agent == "agent_1":
+                row["metrics"][key] = error
+
+    edit(workdir, exceed)
+    text = str(theory.section(data.read_run(workdir)))
+    assert says in text and leaves_out not in text and "is below its bound" not in text
+
+
+def test_agents_without_walks_are_compared_in_w_alone(workdir):
+    def forget(row):
+        row["metrics"] = {k: v for k, v in row["metrics"].items() if not k.startswith("rho_rec")}
+        row["metrics"] = {k: v for k, v in row["metrics"].items() if not k.startswith("bound")}
+
+    edit(workdir, forget)
+    text = str(theory.section(data.read_run(workdir)))
+    assert text.count("<table") == 1 and "Theorem 3" not in text
+
+
+def test_cycles_of_three_cameras(workdir, world, tables, page):
+    """Triples with the same ends differ in the agent between them."""
+    assert "cycles" not in tables and "Three cameras" not in page.read_text()
+    path = workdir / "alignment.json"
+    rows = json.loads(path.read_text())["rows"]
+    titles = {
+        "direct_r2": "R², 1 → 3", "composed_r2": "R², 1 → 2 → 3",
+        "cycle_r2": "R², 1 → 2 → 3 → 1", "cycle_identity": "‖W₃₁W₂₃W₁₂ − I‖/√D",
+    }  # fmt: skip
+    labels = {
+        "cycle": "ridge regression, all pairs",
+        "cycle_orthogonal": "orthogonal (Procrustes), all pairs",
+        "cycle_actions": "from actions, no pair at all",
+        "cycle_untrained": "untrained, ridge regression",
+    }
+    for place, name in enumerate(labels):
+        for via in (1, 2):
+            metrics = {k: place / 10 + via / 50 + n / 1000 for n, k in enumerate(titles)}
+            rows.append({
+                "x": "agent_0", "y": "agent_3", "via": f"agent_{via}", "row": name,
+                "split": "state", "method": "m", "back": "none", "seed": 0, "metrics": metrics,
+            })  # fmt: skip
+    path.write_text(json.dumps({"schema": 2, "rows": rows}))
+    text = write_run_report(workdir, *world).read_text()
+    (shown,) = Tables(text).found["cycles"]
+    assert [label for label, *_ in shown] == list(labels.values())
+    for place, (_, _, cells) in enumerate(shown):
+        for n, title in enumerate(titles.values()):
+            low, high = (place / 10 + via / 50 + n / 1000 for via in (1, 2))
+            assert cells[title] == (f"{(low + high) / 2:.3f}", f"[{low:.3f}, {high:.3f}]")
+    assert "Means over 2 triples of agents" in text
 
 
 def test_the_headline_says_what_the_scores_say(page):
