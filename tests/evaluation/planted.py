@@ -16,18 +16,19 @@ NOISE = (0.15, 0.2, 0.25, 0.3)
 TURNS = [Rotation.random(random_state=k).as_matrix() for k in range(4)]
 
 
-def world(num_cameras):
+def world(num_cameras, side=4, num=NUM):
     """Images that show the states linearly, differently to all cameras, under noise."""
     rng = np.random.default_rng(0)
-    states = rng.normal(size=(NUM, 3)).astype(np.float32)
-    lenses = rng.normal(size=(num_cameras, 3, 4 * 4 * 3))
-    shown = 128 + 12 * (states @ lenses) + 12 * rng.normal(size=(num_cameras, NUM, 48))
-    images = np.clip(shown, 0, 255).astype(np.uint8).reshape(num_cameras, NUM, 4, 4, 3)
-    zeros = np.zeros(NUM, np.int32)
-    test = rng.permutation(NUM) < NUM // 3
+    states = rng.normal(size=(num, 3)).astype(np.float32)
+    lenses = rng.normal(size=(num_cameras, 3, 3 * side**2))
+    shown = 128 + 12 * (states @ lenses) + 12 * rng.normal(size=(num_cameras, num, 3 * side**2))
+    images = np.clip(shown, 0, 255).astype(np.uint8)
+    images = images.reshape(num_cameras, num, side, side, 3)
+    zeros = np.zeros(num, np.int32)
+    test = rng.permutation(num) < num // 3
     return ViewDataset(
         name="motion", images=images,
-        state_ids=np.arange(NUM), instance_ids=zeros, labels=zeros, label_names=("world",),
+        state_ids=np.arange(num), instance_ids=zeros, labels=zeros, label_names=("world",),
         factors=zeros[:, None], factor_names=("category",), split_state=test.astype(np.int32),
         split_instance=zeros, overlap=0.0, states=states, state_names=NAMES,
     )  # fmt: skip
@@ -46,7 +47,7 @@ def walk(rng):
     return np.array(states), actions
 
 
-def encoded(cameras):
+def encoded(cameras, side=4, num=NUM):
     """The agents of a run on these cameras."""
     experiment = config_lib.from_config_dict(motion_lejepa.get_config())
     agents = dataclasses.replace(
@@ -54,12 +55,12 @@ def encoded(cameras):
     )
     data = dataclasses.replace(experiment.data, azimuths=(-80.0, 80.0, 0.0)[: max(cameras) + 1])
     experiment = dataclasses.replace(experiment, data=data, agents=agents)
-    dataset, rng = world(data.num_cameras), np.random.default_rng(1)
+    dataset, rng = world(data.num_cameras, side, num), np.random.default_rng(1)
     count = range(len(cameras))
     latents = np.stack([code(dataset.states, k, rng) for k in count]).astype(np.float32)
     rng = np.random.default_rng(2)
     states, actions = (np.stack(part) for part in zip(*(walk(rng) for _ in count)))
-    untrained, hidden = (rng.normal(size=(len(cameras), NUM, width)) for width in (3, 20))
+    untrained, hidden = (rng.normal(size=(len(cameras), num, width)) for width in (3, 20))
     walks = np.stack([code(z, k, rng) for k, z in enumerate(states)])
     evidence = Evidence(untrained, hidden, Walks(walks, actions, np.full(3, RHO)))
     return Encoded(experiment, dataset, latents, evidence)

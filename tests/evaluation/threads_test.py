@@ -15,10 +15,12 @@ DIM = 48
 
 
 def table():
-    """Rows of agents on pictures large enough for BLAS to share its work between threads."""
+    """Rows of still and moving worlds, large enough for BLAS to share its work between threads."""
     from configs import toys_ijepa
     from socialjepa_jax import config, evaluation
     from socialjepa_jax.data import ObservationTable, Protocol, Splits, pair_views
+    from socialjepa_jax.evaluation import moving
+    from tests.evaluation import planted
 
     grid = [(c, i, e, a, g) for c in range(3) for i in range(8) for e in range(4)
             for a in (0, 160) for g in range(6)]  # fmt: skip
@@ -33,7 +35,8 @@ def table():
     settings.agents.cameras, settings.agents.seeds = (0, 1), (0, 1)
     experiment = config.from_config_dict(settings)
     untrained = evaluation.Untrained(latents[::-1], rng.permutation(latents, axis=1))
-    return evaluation.alignment_rows(experiment, dataset, latents, untrained)
+    moving_rows = moving.alignment_rows(planted.encoded((0, 1), side=16, num=900))
+    return evaluation.alignment_rows(experiment, dataset, latents, untrained) + moving_rows
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs the affinity of Linux")
