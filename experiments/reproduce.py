@@ -49,6 +49,7 @@ MODULES = {
     "lejepa_loss_accuracy": ("experiments.lejepa.loss_accuracy", "run"),
     "lejepa_lambda_views": ("experiments.lejepa.lambda_views", "run"),
     "lejepa_ablations": ("experiments.lejepa.ablations.experiment", "run"),
+    "motion_five": ("experiments.motion.five", "run"),
     "motion_weights": ("experiments.motion.weights", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""

@@ -8,6 +8,10 @@ the statistic is N times a distance of characteristic functions. c = 0.1 through
 times the width that the world needs.
 
 Command: python -m experiments.reproduce --only=motion_weights --out=runs/motion_weights
+Cost at --scale=cpu: 15 CPU minutes.
+Expected at --scale=cpu: 5 of 7 claims agree. R2 of the state is .65, .97, .97, .97, .96 with the
+true rho and .65, .84, .92, .96, .89 with the measured one, which lags behind over 600 steps; at a
+batch of 1,024 it is .71 with c = 0.1 and .96 with c = 12.8 / B.
 """
 
 import pathlib

@@ -428,8 +428,8 @@ SURVIVORS = (
     Mutant(
         "a table takes the last way back of a pair",
         "socialjepa_jax/report/run/data.py",
-        "chosen.setdefault((score.x, score.y, score.method, score.seed), score)",
-        "chosen[score.x, score.y, score.method, score.seed] = score",
+        "chosen.setdefault((score.x, score.via, score.y, score.method, score.seed), score)",
+        "chosen[score.x, score.via, score.y, score.method, score.seed] = score",
         _PAGE,
     ),
     Mutant(
