@@ -7,11 +7,12 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.bench import certificates, programs
 from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.data.protocols import Opening
-from socialjepa_jax.data.resident import ResidentFeed
+from socialjepa_jax.data.resident import ResidentFeed, ResidentImages
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
@@ -38,7 +39,7 @@ KINDS = {
 
 @functools.cache
 def lowered(name):
-    """StableHLO of one agent's step on four devices, and the number of leaves of its state."""
+    """One agent's step on four devices, its text, and the number of leaves of its state."""
     mesh = sharding.make_mesh(1, BATCH, jax.devices()[:DEVICES])
     trainer = agents.Trainer(KINDS[name], AdamW(), 10, BATCH, 2, mesh, "vmap", max_skips=3)
     place = sharding.by_agent(mesh)
@@ -52,7 +53,8 @@ def lowered(name):
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
         jax.eval_shape(trainer.init, hparams),
     )
-    return trainer.step.lower(state, data, hparams).as_text(), len(jax.tree.leaves(state))
+    step = trainer.step.lower(state, data, hparams)
+    return step, step.as_text(), len(jax.tree.leaves(state))
 
 
 def summed(text):
@@ -63,19 +65,51 @@ def summed(text):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_gradients_are_summed_in_float32(name):
-    kinds = summed(lowered(name)[0])
+    kinds = summed(lowered(name)[1])
     assert len(kinds) > 10 and set(kinds) <= {"f32", "i32", "ui32"}
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_step_donates_its_state_and_stays_on_the_devices(name):
-    text, leaves = lowered(name)
+    _, text, leaves = lowered(name)
     assert text.count("tf.aliasing_output") == leaves
     assert "custom_call" not in text and "infeed" not in text and "outfeed" not in text
 
 
 def test_resident_images_are_gathered_as_flat_rows():
     """The one layout that a TPU does not copy first; found in the program by its size."""
-    text, _ = lowered("ijepa")
+    _, text, _ = lowered("ijepa")
     gathers = re.findall(r"gather.*?: \(tensor<([\dx]+)xui8>", text)
     assert gathers == [f"1x{STATES}x{16 * 16 * 3}"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_models_in_bfloat16_have_no_float32_products(name):
+    """Those left are of statistics, losses, crops and norms, by the files they come from."""
+    found = programs.products(lowered(name)[0].as_text(debug_info=True))
+    in_models = {p.kind for p in found if p.source.startswith("models/")}
+    assert in_models == {"bf16"}
+    kept = {p.source for p in found if p.kind == "f32"}
+    assert kept and all(source.startswith(certificates.FLOAT32) for source in kept)
+
+
+def test_temporaries_do_not_grow_with_the_resident_images():
+    """A batch of 8 of 40 or of 40,000 images, both from the same 40 training rows."""
+    mesh = sharding.make_mesh(1, BATCH, jax.devices()[:DEVICES])
+    place = sharding.by_agent(mesh)
+
+    def temporaries(images):
+        shapes = (("u1", images, 16 * 16 * 3), ("i4", STATES), ("f4", 3), ("f4", 3))
+        arrays = [jax.ShapeDtypeStruct((1, *s), t, sharding=place) for t, *s in shapes]
+        source = ResidentImages(*arrays, (16, 16, 3), Augment(flip=True))
+
+        def batch(source):
+            one = jax.tree.map(lambda x: x[0], source)
+            return one.batch(jax.numpy.int32(0), jax.numpy.uint32(3), BATCH)["image"]
+
+        step = jax.shard_map(
+            batch, mesh=mesh, in_specs=(source.specs(),), out_specs=jax.P((sharding.AGENT, sharding.DATA))
+        )
+        return jax.jit(step).lower(source).compile().memory_analysis().temp_size_in_bytes
+
+    assert 0 < temporaries(40_000) == temporaries(40)

@@ -1,17 +1,14 @@
 """The scaling model, and the collectives of a compiled step on 8 devices, which it assumes."""
 
-import dataclasses
 import itertools
 import json
-import math
-import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bench import scaling_model, steps
+from experiments.bench import programs, scaling_model, steps
 from experiments.bench.scaling_model import Chip, Links, Model
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import Trainer
@@ -26,46 +23,6 @@ from socialjepa_jax.optim import AdamW
 
 VIT = ViTConfig(image_size=16, patch_size=4, channels=1, width=32, depth=1, heads=2)
 SLOW = Links(chips_per_node=4, node_bytes=100.0, network_bytes=10.0, latency=0.5)
-
-
-COLLECTIVE = re.compile(
-    r" = (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
-    r"|collective-broadcast)(?:-start)?\(.*?\)(.*)"
-)
-BYTES = {"f64": 8, "f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "pred": 1, "s8": 1, "u8": 1}
-
-
-@dataclasses.dataclass(frozen=True)
-class Collective:
-    """A collective of a compiled program: its kind, the bytes it returns, the chips of a group."""
-
-    kind: str
-    size: int
-    group: int
-
-
-def collectives(program_text):
-    """The collectives in the text of an optimised program; one inside a loop counts once."""
-    found = []
-    for match in filter(None, map(COLLECTIVE.search, program_text.splitlines())):
-        arrays = re.findall(r"(\w+)\[([\d,]*)\]", match[1])
-        sizes = [BYTES[t] * math.prod(map(int, filter(None, d.split(",")))) for t, d in arrays]
-        found.append(Collective(match[2], sum(sizes), group_size(match[3])))
-    return found
-
-
-def group_size(attributes):
-    """Chips of a group, from any form of the attribute `replica_groups`:
-
-    {{0,1},{2,3}}, [2,2]<=[4], mesh['a'=2,'b'=2] {'b'}.
-    """
-    if match := re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", attributes):
-        sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
-        return math.prod(int(sizes[axis]) for axis in re.findall(r"'(\w+)'", match[2]))
-    if match := re.search(r"replica_groups=\[\d+,(\d+)\]", attributes):
-        return int(match[1])
-    match = re.search(r"replica_groups=\{\{([\d,]*)\}", attributes)
-    return len(match[1].split(",")) if match else 0
 
 
 def compiled_step(objective, agents, batch):
@@ -113,25 +70,11 @@ SUMS = 2 * 16 * 16 * 2 + 32 + 64 + 32**2 + 64**2
     ],
 )  # fmt: skip
 def test_a_step_sums_its_gradients_and_little_else(objective, agents, others):
-    found = collectives(compiled_step(objective, agents, 8))
+    found = programs.collectives(programs.parse(compiled_step(objective, agents, 8)))
     assert {c.kind for c in found} == {"all-reduce"}
     assert {c.group for c in found} == {8 // agents}  # an agent's devices, never another's
     rest = sum(c.size for c in found) - scaling_model.gradient_bytes(objective)
     assert 4 * others < rest < 4 * others + 1024  # a kilobyte of scalars and further means
-
-
-def test_collectives_are_read_from_a_program():
-    text = """
-  %all-reduce.1 = (f32[4,8]{1,0}, f32[]) all-reduce(%a, %b), replica_groups={{0,1},{2,3}}
-  %x = f32[4] add(%c, %d)
-  ROOT %ag = bf16[16]{0} all-gather-start(%c), replica_groups=[2,4]<=[8], dimensions={0}
-  ROOT %all-reduce.2 = f32[2] all-reduce(%c), replica_groups=mesh['agent'=2,'data'=4] {'data'}
-"""
-    assert collectives(text) == [
-        Collective("all-reduce", 4 * 33, 2),
-        Collective("all-gather", 32, 4),
-        Collective("all-reduce", 8, 4),
-    ]
 
 
 def test_sums_inside_a_node_and_between_nodes():

@@ -1,0 +1,8 @@
+"""`python -m experiments.certificates`: see `experiments.bench.certificates`."""
+
+from experiments.bench.certificates import define_flags, main
+from socialjepa_jax.running import launch
+
+if __name__ == "__main__":
+    define_flags()
+    launch.run(main)
