@@ -107,9 +107,8 @@ def test_temporaries_do_not_grow_with_the_resident_images():
             one = jax.tree.map(lambda x: x[0], source)
             return one.batch(jax.numpy.int32(0), jax.numpy.uint32(3), BATCH)["image"]
 
-        step = jax.shard_map(
-            batch, mesh=mesh, in_specs=(source.specs(),), out_specs=jax.P((sharding.AGENT, sharding.DATA))
-        )
+        spread = jax.P((sharding.AGENT, sharding.DATA))
+        step = jax.shard_map(batch, mesh=mesh, in_specs=(source.specs(),), out_specs=spread)
         return jax.jit(step).lower(source).compile().memory_analysis().temp_size_in_bytes
 
     assert 0 < temporaries(40_000) == temporaries(40)
