@@ -54,5 +54,5 @@ def step(experiment: Experiment, *, fresh: bool) -> Step:
     else:
         shape = (1, 2 * batch, 2, data.image_size, data.image_size, data.channels)
         frames = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-        source = MotionPool(half, half, data, frames)
+        source = MotionPool(half, half, data, frames.reshape(*frames.shape[:2], -1))
     return steps_lib.compile_step(experiment.objective, batch, source)
