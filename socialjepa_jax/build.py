@@ -74,10 +74,31 @@ def build(
     Raises:
         InputError: the devices cannot do what the experiment asks for.
     """
+    trainer = make_trainer(experiment, trainer_class, devices)
+    # One number names the repetition and the agent, so that equal agent seeds of different
+    # repetitions share nothing either.
+    seeds = [experiment.seed * AGENT_SEEDS + seed for seed in experiment.agents.seeds]
+    hparams = make_hparams(seeds, experiment.run.steps)
+    return Parts(trainer, sharding.put(hparams, sharding.by_agent(trainer.mesh)))
+
+
+def make_trainer(
+    experiment: Experiment,
+    trainer_class: Callable[..., Trainer] = Trainer,
+    devices: Sequence[jax.Device] | None = None,
+) -> Trainer:
+    """Makes the trainer of an experiment; nothing is put on the devices.
+
+    Args:
+        experiment, trainer_class, devices: see `build`.
+
+    Raises:
+        InputError: the devices cannot do what the experiment asks for.
+    """
     run = experiment.run
     for vit in vits(experiment.objective):
         attention.check(vit.attention, vit.width // vit.heads, vit.dtype)
-    trainer = trainer_class(
+    return trainer_class(
         objective=experiment.objective,
         optimizer=experiment.optim,
         total_steps=run.steps,
@@ -88,12 +109,6 @@ def build(
         ),
         agent_map=choose_agent_map(run.agent_map),
         max_skips=experiment.monitors.max_skips,
-    )
-    # One number names the repetition and the agent, so that equal agent seeds of different
-    # repetitions share nothing either.
-    seeds = [experiment.seed * AGENT_SEEDS + seed for seed in experiment.agents.seeds]
-    return Parts(
-        trainer, sharding.put(make_hparams(seeds, run.steps), sharding.by_agent(trainer.mesh))
     )
 
 

@@ -22,6 +22,7 @@ import collections
 import dataclasses
 import itertools
 import json
+import math
 import pathlib
 import re
 import runpy
@@ -38,7 +39,7 @@ from jax.sharding import NamedSharding
 from experiments.bench import programs, results, steps, targets
 from experiments.bench.programs import Collective
 from experiments.bench.targets import Target
-from socialjepa_jax import records, sharding
+from socialjepa_jax import build, records, sharding
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.config import Experiment, from_config_dict
 from socialjepa_jax.data import MotionData, ToysData
@@ -99,16 +100,13 @@ def abstract_source(experiment: Experiment) -> Any:
     if isinstance(data, MotionData):
         if not data.pool:
             return MotionStream(mean, std, data, array(jnp.int32))
-        frames = 2 if data.transition in ("motion", "strangers") else 1
-        return MotionPool(
-            mean, std, data, array(jnp.uint8, data.pool, frames * int(np.prod(shape)))
-        )
+        return MotionPool(mean, std, data, array(jnp.uint8, data.pool, math.prod(data.pair_shape)))
     if getattr(data, "read", "") == "stream":
         batch = (run.steps_per_call, run.batch_size)
         images, rows = array(jnp.uint8, *batch, *shape), array(jnp.int32, *batch)
         return StreamedWindow(images, rows, array(jnp.int32), mean, std, experiment.augment)
     states, trained = states_of(experiment)
-    pixels = array(jnp.uint8, states, int(np.prod(shape)))
+    pixels = array(jnp.uint8, states, math.prod(shape))
     return ResidentImages(pixels, array(jnp.int32, trained), mean, std, shape, experiment.augment)
 
 
@@ -138,12 +136,9 @@ def lower(experiment: Experiment, devices: list[jax.Device]) -> Lowered:
         InputError: the devices cannot do what the experiment asks for.
     """
     run, seeds = experiment.run, experiment.agents.seeds
-    trainer = Trainer(
-        experiment.objective, experiment.optim, run.steps, run.batch_size, run.steps_per_call,
-        sharding.make_mesh(len(seeds), run.batch_size, devices),
-        "vmap" if run.agent_map == "auto" else run.agent_map,
-        max_skips=experiment.monitors.max_skips,
-    )  # fmt: skip
+    if run.agent_map == "auto":  # which goes by the device of this machine
+        run = dataclasses.replace(run, agent_map="vmap")
+    trainer = build.make_trainer(dataclasses.replace(experiment, run=run), devices=devices)
     place = sharding.by_agent(trainer.mesh)
 
     def placed(leaf: Any, spec: Any = place.spec) -> jax.ShapeDtypeStruct:

@@ -25,7 +25,7 @@ from socialjepa_jax.agents import Trainer, choose_agent_map
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.data.protocols import Batch
-from socialjepa_jax.data.resident import ResidentImages
+from socialjepa_jax.data.resident import ResidentImages, flat_rows
 from socialjepa_jax.models.functional import functional
 from socialjepa_jax.models.masking import MaskConfig, Masks
 from socialjepa_jax.models.vit import ViT, ViTConfig
@@ -202,7 +202,7 @@ def make_step(
         ConstantBatch(images, rows, channels, channels)
         if constant
         else ResidentImages(
-            images.reshape(*images.shape[:2], -1), rows, channels, channels, shape[1:],
+            flat_rows(images), rows, channels, channels, shape[1:],
             augmentation or Augment(),
         )
     )  # fmt: skip

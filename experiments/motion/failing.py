@@ -79,21 +79,6 @@ WORLDS = {
 }
 
 
-def measures(rows: Sequence[dict[str, Any]]) -> list[dict[str, list[float]]]:
-    """Returns the R2 of each pair: of latents and state for both agents, of W ("r2") once."""
-    found = []
-    for row in pairs.trained(rows):
-        metrics = row["metrics"]
-        names = [key.partition("/")[2] for key in metrics if key.startswith("state_r2/")]
-        ends = {name: f"/{name}" for name in names} | {"state": ""}
-        found.append(
-            {name: [metrics[f"state_r2{agent}{end}"] for agent in ("_x", "")]
-             for name, end in ends.items()}
-            | {"r2": [metrics["r2"]]}
-        )  # fmt: skip
-    return found
-
-
 def claims(name: str, values: Sequence[Mapping[str, Sequence[float]]]) -> list[dict[str, Any]]:
     """Judges the predictions of a world by the worst of its agents."""
 

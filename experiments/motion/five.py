@@ -24,7 +24,6 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.motion.failing import measures
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.evaluation.moving import Pixels
 from socialjepa_jax.report import figures, style
@@ -60,10 +59,9 @@ def _changes(scale: str, name: str) -> dict[str, Any]:
     latents, flicker = WORLDS[name]
     steps = STEPS[scale]
     found = {"data__latents": latents, "data__flicker": flicker, "data__walk": 0}
-    found |= {"objective__outputs": len(latents), "run__steps": steps, "run__save_every": steps}
+    found |= {"objective__outputs": len(latents), **pairs.lasting(steps)}
     if scale == "smoke":
-        every = {f"run__{name}": steps for name in ("log_every", "eval_every", "steps_per_call")}
-        found |= {"data__pool": 128, "data__states": 64, "run__batch_size": 16, **every}
+        found |= {"data__pool": 128, "data__states": 64, "run__batch_size": 16}
     return found
 
 
@@ -72,7 +70,7 @@ def _rows(scale: str, name: str) -> Rows:
     chosen = pairs.experiment(
         range(FIRST_SEED, FIRST_SEED + 2 * PAIRS[scale]), **_changes(scale, name)
     )
-    found = measures(pairs.run(chosen, controls=False))
+    found = pairs.measures(pairs.run(chosen, controls=False))
     assert isinstance(chosen.data, MotionData)
     rows: Rows = [
         {"world": name, "pair": pair, "measure": key, "value": float(np.mean(values)),

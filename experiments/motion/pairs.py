@@ -18,8 +18,6 @@ from socialjepa_jax.evaluation import evidence, moving
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
 
-TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)  # rows of trained agents
-
 
 def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
     """Returns the preset with one agent for each seed, on the first and second camera in turn.
@@ -69,18 +67,38 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
     count = len(chosen.agents.seeds)
     for first in range(0, count, 2):
         pixels = moving.Pixels(dataset) if controls and first == 0 else None
-        found = moving.pair_rows(encoded, (first, first + 1), pixels=pixels)
-        if count > 2:
+        found = moving.pair_rows(encoded, (first, first + 1), pixels=pixels, controls=controls)
+        if controls and count > 2:
             ceiling = (first, (first + 2) % count)
             found += moving.pair_rows(encoded, ceiling, pixels=None)
-        kept = [row for row in found if controls or row["row"] in TRAINED]
-        rows += [{**row, "seed": first // 2} for row in kept]
+        rows += [{**row, "seed": first // 2} for row in found]
     return rows
 
 
 def trained(rows: Sequence[Row]) -> list[Row]:
     """Returns the rows of trained pairs under the configured map, one for each pair."""
     return [r for r in rows if (r["row"], r["back"]) == (RowName.TRAINED, "inverse")]
+
+
+def measures(rows: Sequence[Row]) -> list[dict[str, list[float]]]:
+    """Returns the R2 of each pair: of latents and state for both agents, of W ("r2") once."""
+    found = []
+    for row in trained(rows):
+        metrics = row["metrics"]
+        names = [key.partition("/")[2] for key in metrics if key.startswith("state_r2/")]
+        ends = {name: f"/{name}" for name in names} | {"state": ""}
+        found.append(
+            {name: [metrics[f"state_r2{agent}{end}"] for agent in ("_x", "")]
+             for name, end in ends.items()}
+            | {"r2": [metrics["r2"]]}
+        )  # fmt: skip
+    return found
+
+
+def lasting(steps: int) -> dict[str, int]:
+    """Returns the changes for `experiment` that make a run of these steps one call."""
+    rhythm = ("steps", "steps_per_call", "log_every", "eval_every", "save_every")
+    return {f"run__{name}": steps for name in rhythm}
 
 
 def interval(numbers: Sequence[float]) -> dict[str, float]:

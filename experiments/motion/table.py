@@ -45,6 +45,7 @@ TARGETS = {  # world -> R2 of the state, R2 of W
     "clean": (0.96, 0.97),
     "flicker": (0.94, 0.96),
 }
+TRAINED = (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS)
 WITHOUT_THRESHOLD = (RowName.UNTRAINED_HIDDEN, RowName.ALL_PIXELS, RowName.SAME_CAMERA)
 OF_CAMERAS = (  # controls that do not depend on the agents
     RowName.PIXEL_PCA, RowName.PIXEL_PCA_WIDE, RowName.RANDOM_PROJECTION, RowName.ALL_PIXELS,
@@ -118,7 +119,7 @@ def claims(world: str, table: dict[str, dict[str, dict[str, float]]]) -> list[di
     gap = abs(table[RowName.ACTIONS]["r2"]["mean"] - table[RowName.ORTHOGONAL]["r2"]["mean"])
     found.append({"id": f"{world}/actions", "ours": gap, "most": 0.01, "agrees": gap <= 0.01})
     for name, metrics in table.items():
-        if name in (*pairs.TRAINED, *WITHOUT_THRESHOLD, *RIVALS):
+        if name in (*TRAINED, *WITHOUT_THRESHOLD, *RIVALS):
             continue
         gaps = [trained[k]["mean"] - metrics[k]["mean"] for k in ("state_r2", "r2") if k in metrics]
         found.append(
@@ -216,10 +217,9 @@ def _in_failing(
     seeds = _seeds(failing.FIRST_SEED, flags.FLAGS.control_pairs)
     files = {world: _kept(out, "motion", world, seeds, "motion") for world in worlds}
     found = _provenance(list(files.values()))
-    found["reference"] = failing.summary(failing.measures(clean)) if clean else {}
+    found["reference"] = failing.summary(pairs.measures(clean)) if clean else {}
     found["worlds"] = {
-        world: failing.judged(world, failing.measures(file["rows"]))
-        for world, file in files.items()
+        world: failing.judged(world, pairs.measures(file["rows"])) for world, file in files.items()
     }
     return [row for file in files.values() for row in file["rows"]], found
 

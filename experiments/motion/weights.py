@@ -61,17 +61,8 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 def _changes(scale: str, rho: float, batch: int = BATCH) -> dict[str, Any]:
     """Settings of the preset that every run changes."""
-    steps = STEPS[scale]
-    found = {
-        "data__rho": (rho,),
-        "data__walk": 0,
-        "run__batch_size": batch,
-        "run__steps": steps,
-        "run__steps_per_call": steps,
-        "run__log_every": steps,
-        "run__eval_every": steps,
-        "run__save_every": steps,
-    }
+    found = {"data__rho": (rho,), "data__walk": 0, "run__batch_size": batch}
+    found |= pairs.lasting(STEPS[scale])
     if scale == "smoke":
         found |= {"data__pool": 256, "data__states": 64, "data__image_size": 32,
                   "run__batch_size": min(batch, 16)}  # fmt: skip
@@ -93,7 +84,7 @@ def _fixed(scale: str, rho: float) -> Rows:
         **_changes(scale, rho),
     )
     column = [weight for weight in weights.values() for _ in range(count)]
-    found = pairs.trained(pairs.run(chosen, controls=False, **{"lambda": column}))
+    found = pairs.measures(pairs.run(chosen, controls=False, **{"lambda": column}))
     return [
         _row(row, rule, rho, BATCH, weight)
         for row, (rule, weight) in zip(found, [k for k in weights for _ in range(PAIRS[scale])])
@@ -111,17 +102,21 @@ def _measured(scale: str, rule: str, rho: float, batch: int = BATCH, outputs: in
         objective__outputs=outputs,
         **_changes(scale, rho, batch),
     )
-    found = pairs.trained(pairs.run(chosen, controls=False))
+    found = pairs.measures(pairs.run(chosen, controls=False))
     return [_row(row, rule, rho, batch, factor, outputs) for row in found]
 
 
 def _row(
-    row: dict[str, Any], rule: str, rho: float, batch: int, weight: float, outputs: int = 3
+    measures: dict[str, list[float]],
+    rule: str,
+    rho: float,
+    batch: int,
+    weight: float,
+    outputs: int = 3,
 ) -> dict[str, Any]:
-    metrics = row["metrics"]
-    state = (metrics["state_r2"] + metrics["state_r2_x"]) / 2
+    state, (r2,) = float(np.mean(measures["state"])), measures["r2"]
     return {"rule": rule, "rho": rho, "batch": batch, "lambda": weight, "outputs": outputs,
-            "state_r2": state, "r2": metrics["r2"]}  # fmt: skip
+            "state_r2": state, "r2": r2}  # fmt: skip
 
 
 def _by_rho(rows: Rows, column: str = "state_r2", **where: Any) -> np.ndarray:

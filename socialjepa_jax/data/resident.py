@@ -66,6 +66,11 @@ class ResidentImages:
         return image_batch(images, index, key, self.augmentation, self.mean, self.std)
 
 
+def flat_rows(images: np.ndarray) -> np.ndarray:
+    """Lays images [A, N, ...] out as the rows [A, N, X] that sources gather on devices."""
+    return images.reshape(*images.shape[:2], -1)
+
+
 def image_batch(
     images: jax.Array,
     index: jax.Array,
@@ -97,7 +102,7 @@ class ResidentFeed:
         statistics = [channel_statistics(images_KNHWC[camera][rows]) for camera in cameras]
         self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
         self._source = ResidentImages(
-            put(np.stack([images_KNHWC[camera].reshape(len(self.good), -1) for camera in cameras])),
+            put(flat_rows(np.stack([images_KNHWC[camera] for camera in cameras]))),
             put(np.tile(rows.astype(np.int32), (len(cameras), 1))),
             self.mean,
             self.std,

@@ -5,6 +5,7 @@ actions.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class Encoded:
     latents: np.ndarray
     evidence: Evidence
 
-    @property
+    @functools.cached_property
     def split(self) -> Split:
         """The states that maps are fitted and tested on."""
         return splits(self.dataset)[0]

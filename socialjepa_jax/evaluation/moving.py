@@ -92,6 +92,7 @@ def pair_rows(
     check: Callable[[], None] = lambda: None,
     *,
     pixels: Pixels | None,
+    controls: bool = True,
 ) -> list[Row]:
     """Returns the rows of one pair of agents; two on one camera are a ceiling, without controls.
 
@@ -101,11 +102,12 @@ def pair_rows(
         check: called between subjects.
         pixels: of the data set, for the controls that depend on the cameras alone; None: leaves
             them out.
+        controls: False: the trained agents alone.
     """
     split, cameras = encoded.split, [encoded.experiment.agents.cameras[k] for k in agents]
     apart = cameras[0] != cameras[1]
     spaces = [_trained(encoded, agents) if apart else _same_camera(encoded, agents)]
-    if apart:
+    if apart and controls:
         spaces.append(_controls(encoded, agents))
         if pixels is not None:
             spaces.append(_pixel_controls(encoded, pixels, cameras))

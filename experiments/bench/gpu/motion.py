@@ -11,6 +11,7 @@ from experiments.bench.gpu.sizes import Sizes
 from experiments.bench.results import Result
 from experiments.bench.steps import Effort, Step
 from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.resident import flat_rows
 from socialjepa_jax.data.toys.moving import MotionPool, MotionStream
 
 
@@ -52,7 +53,7 @@ def step(experiment: Experiment, *, fresh: bool) -> Step:
     if fresh:
         source: MotionStream | MotionPool = MotionStream(half, half, data, jnp.zeros(1, jnp.int32))
     else:
-        shape = (1, 2 * batch, 2, data.image_size, data.image_size, data.channels)
+        shape = (1, 2 * batch, *data.pair_shape)
         frames = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
-        source = MotionPool(half, half, data, frames.reshape(*frames.shape[:2], -1))
+        source = MotionPool(half, half, data, flat_rows(frames))
     return steps_lib.compile_step(experiment.objective, batch, source)

@@ -23,7 +23,7 @@ from socialjepa_jax.data import order
 from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.data.base import Film, Splits, ViewDataset
 from socialjepa_jax.data.protocols import Batch, Opening
-from socialjepa_jax.data.resident import channel_statistics, chunks
+from socialjepa_jax.data.resident import channel_statistics, chunks, flat_rows
 from socialjepa_jax.data.toys import motion
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.dynamics.gennorm import warp
@@ -151,6 +151,12 @@ class MotionData:
     def latents_in_view(self) -> int:
         """Number of latents that one camera sees: the shared ones and a private one of its own."""
         return len(self.latents) + self.private
+
+    @property
+    def pair_shape(self) -> tuple[int, int, int, int]:
+        """(F, H, W, C): two frames, or one where both images of a pair are made of it."""
+        frames = 2 if self.transition in ("motion", "strangers") else 1
+        return frames, self.image_size, self.image_size, self.channels
 
     @property
     def stage(self) -> motion.Stage:
@@ -342,18 +348,13 @@ class MotionPool(_MotionSource):
     @property
     def frames(self) -> jax.Array:
         """Returns the frames u8[..., P, F, H, W, C]."""
-        return self.pixels.reshape(*self.pixels.shape[:-1], *self._shape)
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        size = self.data.image_size
-        return _num_frames(self.data), size, size, self.data.channels
+        return self.pixels.reshape(*self.pixels.shape[:-1], *self.data.pair_shape)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
         key = agent_key(seed, Stream.ORDER)
         index = sharding.own_rows(order.batch_rows(key, step, len(self.pixels), batch_size))
-        pixels = self.pixels[index].reshape(-1, *self._shape)
+        pixels = self.pixels[index].reshape(-1, *self.data.pair_shape)
         frames = pixels.astype(jnp.float32) / 255
         draw = jax.random.fold_in(agent_key(seed, Stream.STEP), step)
         return self._batch(frames, jax.random.fold_in(draw, 2), index)
@@ -379,7 +380,7 @@ class MotionStream(_MotionSource):
         key = jax.random.fold_in(agent_key(seed, Stream.WORLD), _STREAM)
         key = jax.random.fold_in(key, step)
         index = sharding.own_rows(jnp.arange(batch_size))
-        count = _num_frames(self.data)
+        count = self.data.pair_shape[0]
         states_FBL = [sharding.own_rows(z) for z in _draw(self.data, key, batch_size)[:count]]
         fold_in = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
         keys_FB = [fold_in(jax.random.fold_in(key, number), index) for number in range(count)]
@@ -389,10 +390,6 @@ class MotionStream(_MotionSource):
         frames = motion.quantise(images).astype(jnp.float32) / 255
         frames_BFHWC = jnp.stack(jnp.split(frames, count), axis=1)
         return self._batch(frames_BFHWC, jax.random.fold_in(key, 2), index)
-
-
-def _num_frames(data: MotionData) -> int:
-    return 2 if data.transition in ("motion", "strangers") else 1
 
 
 def _draw(data: MotionData, key: jax.Array, num: int) -> tuple[jax.Array, jax.Array]:
@@ -470,8 +467,8 @@ class MotionFeed:
         self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
         self._source: MotionPool | MotionStream
         if data.pool:
-            pixels = np.stack([f.reshape(len(f), -1) for f in frames])
-            self._source = MotionPool(self.mean, self.std, data, put(pixels))
+            pixels = put(flat_rows(np.stack(frames)))
+            self._source = MotionPool(self.mean, self.std, data, pixels)
         else:
             cameras = put(np.array(self.cameras, np.int32))
             self._source = MotionStream(self.mean, self.std, data, cameras)
@@ -485,7 +482,7 @@ class MotionFeed:
     def _frames(self, data: MotionData, agent: int) -> np.ndarray:
         """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
         key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _POOL)
-        states = _draw(data, key, data.pool or _BLOCK)[: _num_frames(data)]
+        states = _draw(data, key, data.pool or _BLOCK)[: data.pair_shape[0]]
         frames = []
         for number, z in enumerate(states):
             flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)

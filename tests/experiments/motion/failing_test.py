@@ -45,7 +45,7 @@ def test_seeds_are_those_of_no_other_table():
 
 
 def test_measures_hold_both_agents_of_every_trained_pair():
-    found = failing.measures(ROWS)
+    found = pairs.measures(ROWS)
     assert [pair["r2"] for pair in found] == [[0.7], [0.5]]
     assert [pair["yaw"] for pair in found] == [[0.1, pytest.approx(0.12)], [0.2, 0.22]]
     assert [pair["x"] for pair in found] == [[0.8, 0.8 + 0.02], [0.9, 0.9 + 0.02]]
@@ -60,7 +60,7 @@ def test_measures_hold_both_agents_of_every_trained_pair():
 def test_predictions_are_judged_by_the_worst_agent(monkeypatch):
     world = failing.World("label", {}, "Why.", least={"x": 0.8, "r2": 0.6}, most={"yaw": 0.21})
     monkeypatch.setitem(failing.WORLDS, "toy", world)
-    found = failing.judged("toy", failing.measures(ROWS))
+    found = failing.judged("toy", pairs.measures(ROWS))
     assert found["claims"] == [
         {"id": "toy/x", "ours": 0.8, "least": 0.8, "agrees": True},
         {"id": "toy/r2", "ours": 0.5, "least": 0.6, "agrees": False},
