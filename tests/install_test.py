@@ -240,3 +240,8 @@ def test_data_is_for_readers_to_come():
 
 def test_accelerators_are_builds_of_jax():
     assert declared("cuda") | declared("tpu") == {"jax"}
+
+
+def test_compilers_for_absent_accelerators_are_those_that_the_command_names():
+    assert declared("aot-tpu") == {"jax"}
+    assert declared("aot-cuda") == {"jax-cuda12-pjrt", "jax-cuda12-plugin"}

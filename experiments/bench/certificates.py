@@ -379,8 +379,8 @@ def main() -> None:
     """Certifies all pairs of presets and targets."""
     given = flags.FLAGS
     jax.config.update("jax_platforms", "cpu")  # never the device of this machine
-    chips = [targets.parse(name) for name in given.targets]
-    experiments = {name: experiment_of(name) for name in given.presets}
+    chips = [targets.parse(name) for name in given.targets or [""]]
+    experiments = {name: experiment_of(name) for name in given.presets or [""]}
     folder = out_folder(given.out)
     for target in chips:
         target.devices()

@@ -5,13 +5,12 @@ Cost: 50 seconds on one CPU core, most of it compilation.
 Expected: an image of 7 rows and 8 columns, the same on every call.
 """
 
-import pathlib
-
 import jax
 import numpy as np
 from absl import flags
 from matplotlib.figure import Figure
 
+from experiments.bench import results
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.report import style
 from socialjepa_jax.report.image_grid import Tile, image_grid
@@ -59,9 +58,16 @@ def figure() -> Figure:
 
 def main() -> None:
     """Draws the picture."""
-    pathlib.Path(flags.FLAGS.out).write_bytes(style.png(figure(), DPI))
+    out = results.out_file(flags.FLAGS.out)
+    assert out is not None  # a required flag
+    out.write_bytes(style.png(figure(), DPI))
+
+
+def define_flags() -> None:
+    """Defines the command's flags; importing the module defines none."""
+    flags.DEFINE_string("out", None, "Path of the image.", required=True)
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("out", None, "Path of the image.", required=True)
+    define_flags()
     launch.run(main)

@@ -1,7 +1,7 @@
 """The rows of alignment.json of a world whose states are known and continuous.
 
 Beside every map stands what the map cannot say: how much of the state each of its two spaces holds
-(`state_r2`). Two agents that lost the same latent agree perfectly.
+(`state_r2`). Two agents that lost the same latent can agree perfectly.
 
 Shape key: N states, D and E latent dimensions, L state dimensions.
 """

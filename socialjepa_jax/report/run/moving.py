@@ -178,8 +178,8 @@ def state(run: RunData, dataset: ViewDataset) -> html.Html:
     test = _of(run, RowName.TRAINED, "n_test")
     caption = (
         f"Held-out states ({test:.0f}). Means over {pairs} pairs of agents on different cameras, "
-        "with the lowest and highest. R² of W alone misleads: two agents that lost the same latent "
-        "agree. All pixels: a readout by labels, which has no map."
+        "with the lowest and highest. R² of W alone may mislead: two agents that lost the same "
+        "latent can agree. All pixels: a readout by labels, which has no map."
     )
     glossary = {looks.look(n).label: looks.look(n).meaning for n in order if pick(run, n, SPLIT)}
     explained = html.folded("What the rows are", html.definitions(glossary))

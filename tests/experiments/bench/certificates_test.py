@@ -168,3 +168,11 @@ def test_damaged_entries_are_made_anew(tmp_path):
     for text, expected in (("{", {}), ("[1]", {}), (json.dumps({"a": 1}), {"a": 1})):
         path.write_text(text)
         assert certificates.stored(path) == expected
+
+
+@pytest.mark.parametrize("name", ["targets", "presets"])
+def test_an_empty_list_is_refused(call_main, tmp_path, name, monkeypatch):
+    monkeypatch.setattr(certificates.jax.config, "update", lambda *_: None)
+    with pytest.raises(InputError, match=f"--{name}="):
+        call_main(certificates, f"--{name}=", f"--out={tmp_path / 'new'}")
+    assert not (tmp_path / "new").exists()

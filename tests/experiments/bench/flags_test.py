@@ -5,30 +5,19 @@ import subprocess
 import sys
 
 import pytest
-from absl import flags
 
 from experiments.bench import alignment, sigreg, start, steps, sweep, vit
+from experiments.motion import worlds
 from socialjepa_jax.errors import InputError
 
 BENCHES = (alignment, sigreg, start, sweep, vit)
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(call_main, monkeypatch):
     """Calls a bench's `main` with its flags set to these arguments."""
     monkeypatch.setattr(steps, "use_one_thread", lambda: None)  # nor all that follow
-
-    def go(bench, *arguments):
-        before = set(flags.FLAGS)
-        bench.define_flags()
-        try:
-            flags.FLAGS(["bench", *arguments])
-            bench.main()
-        finally:
-            for name in set(flags.FLAGS) - before:
-                delattr(flags.FLAGS, name)
-
-    return go
+    return call_main
 
 
 @pytest.mark.parametrize(
@@ -40,7 +29,7 @@ def run(monkeypatch):
         (sigreg, "--shapes=4", r"--shapes=4 must be in \[1, 3\]"),
         (vit, "--batch=0", "--batch=0 must be > 0"),
         *((bench, "--out=/none/x.json", "--out=/none/x.json must be a file in a folder that")
-          for bench in BENCHES[1:]),
+          for bench in (*BENCHES[1:], worlds)),
     ],
 )  # fmt: skip
 def test_bad_flags_are_refused_before_anything_is_measured(run, bench, argument, message):

@@ -1,5 +1,6 @@
 """The table of a world in motion: summaries, intervals, claims and confirmation, by hand."""
 
+import functools
 import json
 
 import numpy as np
@@ -114,22 +115,11 @@ def test_the_page_shows_the_stored_table():
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(call_main, monkeypatch):
     """Calls `main` with its flags set to these arguments; nothing is trained or compiled."""
     monkeypatch.setattr(table.compilation.jax.config, "update", lambda *_: None)
     monkeypatch.setattr(table, "measure", None)
-
-    def go(*arguments):
-        before = set(flags.FLAGS)
-        table.define_flags()
-        try:
-            flags.FLAGS(["motion_table", *arguments])
-            table.main()
-        finally:
-            for name in set(flags.FLAGS) - before:
-                delattr(flags.FLAGS, name)
-
-    return go
+    return functools.partial(call_main, table)
 
 
 @pytest.mark.parametrize(
