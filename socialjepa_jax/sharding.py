@@ -44,6 +44,8 @@ class Reduce:
         return jax.lax.all_gather(x, self.axis_name, tiled=True)
 
 
+ONE_DEVICE = Reduce()  # the default of losses on arrays
+
 AGENT, DATA = "agent", "data"  # the two mesh axes, everywhere
 STEPS = P(AGENT, None, DATA)  # of arrays [A, S, B, ...]: the batches of several steps
 
@@ -75,9 +77,9 @@ def by_batch(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, STEPS)
 
 
-def own_rows(tree: PyTree) -> PyTree:
+def own_rows(tree: PyTree, axis_name: str = DATA) -> PyTree:
     """This shard's part of arrays [B, ...] of the global batch, inside `shard_map`."""
-    shards, index = jax.lax.axis_size(DATA), jax.lax.axis_index(DATA)
+    shards, index = jax.lax.axis_size(axis_name), jax.lax.axis_index(axis_name)
 
     def cut(x: jax.Array) -> jax.Array:
         local = len(x) // shards

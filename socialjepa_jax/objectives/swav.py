@@ -1,0 +1,120 @@
+"""SwAV: a crop predicts the cluster of another crop of its image (Caron et al., 2020).
+
+"Unsupervised Learning of Visual Features by Contrasting Cluster Assignments" (arXiv:2006.09882).
+
+Shape key: B images of this shard, V crops, D features, K prototypes, A crops with assignments,
+Q rows of a queue, S samples.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from socialjepa_jax.errors import InputError
+from socialjepa_jax.objectives.crossentropy import HIGHEST, between_crops, own_part, unit_rows
+from socialjepa_jax.sharding import ONE_DEVICE, Reduce
+
+
+def sinkhorn(
+    scores_BK: jax.Array,
+    *,
+    eps: float | jax.Array,
+    rounds: int = 3,
+    reduce: Reduce = ONE_DEVICE,
+    counts_B: jax.Array | None = None,
+) -> jax.Array:
+    """Returns soft assignments that use all prototypes about equally (section 3.1, equation 5).
+
+    exp(scores / eps) is scaled in turn to equal sums over samples for every prototype, and to a sum
+    of one over prototypes for every sample (Sinkhorn and Knopp; Cuturi, 2013). The second comes
+    last, so a sample's assignment sums to 1 exactly and prototypes are equal only after many
+    rounds. All is in logarithms: scores of any finite size give finite assignments, where exp in
+    float32 overflows from scores of 88.7 eps on.
+
+    Args:
+        scores_BK: similarities of samples and prototypes, of any float type.
+        eps: entropy of the assignments; 0.05. Lower is harder.
+        rounds: number of times that both sums are scaled.
+        reduce: sums over samples are over all devices.
+        counts_B: bool[B]; samples that are False do not count in the sums, but are assigned, too.
+            All count by default.
+
+    Returns:
+        f32[B, K], without gradient.
+    """
+    log_q_BK = jax.lax.stop_gradient(scores_BK).astype(jnp.float32) / eps
+    counts_BK = jnp.ones((1, 1), bool) if counts_B is None else counts_B[:, None]
+
+    def scale(_: int, log_q_BK: jax.Array) -> jax.Array:
+        local_K = jax.nn.logsumexp(jnp.where(counts_BK, log_q_BK, -jnp.inf), axis=0)
+        total_K = jax.nn.logsumexp(reduce.gather(local_K[None]), axis=0)
+        total_K = jnp.where(total_K == -jnp.inf, 0.0, total_K)  # no sample counts
+        return jax.nn.log_softmax(log_q_BK - total_K[None])
+
+    return jnp.exp(jax.lax.fori_loop(0, rounds, scale, log_q_BK))
+
+
+def swap_loss(
+    z_VBD: jax.Array,
+    prototypes_KD: jax.Array,
+    *,
+    assign: Sequence[int] = (0, 1),
+    eps: float | jax.Array = 0.05,
+    temperature: float | jax.Array = 0.1,
+    queue_AQD: jax.Array | None = None,
+    rounds: int = 3,
+    reduce: Reduce = ONE_DEVICE,
+) -> jax.Array:
+    """Returns the swapped prediction loss (equations 1 and 2) with multi-crop.
+
+    Each crop of `assign` is assigned to prototypes by `sinkhorn`, without gradient; all other crops
+    predict the assignment, and the mean is over crops, assignments and images. The gradient reaches
+    features and prototypes by the predictions. Prototypes must have unit rows: normalise them after
+    every update. Unlike the published code this holds each queue whole on every device, and gives
+    Sinkhorn a part of it on each; the assignments are the same.
+
+    A loss that stays at ln K (8.006 for 3000, 6.238 for 512) is that of uniform assignments: lower
+    `eps` to 0.03, start the queue later, shorten it. Prototypes that no sample takes show that
+    there are many times more of them than samples: use fewer, or a queue.
+
+    Args:
+        z_VBD: features after the head, of any float type and any length; they are normalised here.
+            Zero vectors are allowed.
+        prototypes_KD: unit rows.
+        assign: the crops that are assigned; the global ones.
+        eps: see `sinkhorn`.
+        temperature: of the predictions.
+        queue_AQD: earlier features of each crop of `assign`, unit rows, newest first, equal on all
+            devices. They stand before the batch in Sinkhorn, scored with today's prototypes, and
+            count for nothing until the last row is not zero. Update it after the loss.
+        rounds: see `sinkhorn`.
+        reduce: reductions over the global batch.
+
+    Returns:
+        f32[].
+
+    Raises:
+        InputError: if `assign` names no crops, crops that are not there, or none but the only one;
+            if there is not a queue for each of them; if queues cannot be split over the devices.
+    """
+    if queue_AQD is not None and len(queue_AQD) != len(assign):
+        raise InputError(f"{len(queue_AQD)} queues for the {len(assign)} crops of assign={assign}")
+    prototypes_KD = prototypes_KD.astype(jnp.float32)
+    scores_VBK = _scores(unit_rows(z_VBD), prototypes_KD)
+    targets = []
+    for number, crop in enumerate(assign):
+        rows_SK, counts_S = scores_VBK[crop], None
+        if queue_AQD is not None:
+            queue_QD = queue_AQD[number].astype(jnp.float32)
+            earlier_SK = _scores(own_part(queue_QD, reduce), prototypes_KD)
+            full_S = jnp.full(len(earlier_SK), jnp.any(queue_QD[-1] != 0.0))
+            counts_S = jnp.concatenate([full_S, jnp.ones(len(rows_SK), bool)])
+            rows_SK = jnp.concatenate([earlier_SK, rows_SK])
+        q_SK = sinkhorn(rows_SK, eps=eps, rounds=rounds, reduce=reduce, counts_B=counts_S)
+        targets.append(q_SK[-z_VBD.shape[1] :])
+    return between_crops(jnp.stack(targets), scores_VBK / temperature, assign, reduce)
+
+
+def _scores(z: jax.Array, prototypes_KD: jax.Array) -> jax.Array:
+    return jnp.matmul(z, prototypes_KD.T, precision=HIGHEST)
