@@ -1,10 +1,12 @@
 """Accelerators that a program can be compiled for without one: data sheets and topologies."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import math
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -25,6 +27,7 @@ class Chip:
         link: bytes/s that it sends over a link, in one direction.
         torus: side of the torus from which on a row of chips is a ring; 0: all chips of a node are
             connected by a switch, which is one link.
+        tile: rows, contracted and columns of the smallest product that its matrix units compute.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Chip:
     bandwidth: float
     link: float
     torus: int = 0
+    tile: tuple[int, int, int] = (1, 1, 1)
 
     def sends(self, sides: tuple[int, ...]) -> float:
         """Returns the bytes/s that the chip with the fewest links sends in a slice."""
@@ -42,8 +46,8 @@ class Chip:
 
 
 # Four links of 400 Gbit/s; NVLink of 900 GB/s in both directions.
-V5E = Chip("TPU v5e", 197e12, 16e9, 819e9, 50e9, torus=16)
-H100 = Chip("H100 SXM", 989e12, 80e9, 3350e9, 450e9)
+V5E = Chip("TPU v5e", 197e12, 16e9, 819e9, 50e9, torus=16, tile=(8, 128, 128))
+H100 = Chip("H100 SXM", 989e12, 80e9, 3350e9, 450e9, tile=(64, 16, 8))
 
 _H100 = """
 gpu_device_info {
@@ -116,6 +120,26 @@ class Target:
         except (RuntimeError, ValueError, NotImplementedError) as error:
             raise InputError(f"--targets={self.name}: {str(error).splitlines()[0]}") from None
         return list(described.devices)
+
+
+_traced_for = jax.make_user_context(None)  # part of the keys of jit's caches
+
+
+@contextlib.contextmanager
+def traced_for(devices: list[jax.Device]) -> Iterator[None]:
+    """Traces as a process would whose default backend is that of the devices.
+
+    SIGReg's blocks, the map over agents and the rays of a block go by `jax.default_backend()`. What
+    is traced here is not reused outside, nor the other way round.
+    """
+    platform = {"cuda": "gpu"}.get(devices[0].platform, devices[0].platform)
+    of_process = jax.default_backend
+    jax.default_backend = lambda: platform
+    try:
+        with _traced_for(platform):
+            yield
+    finally:
+        jax.default_backend = of_process
 
 
 def _installed(module: str) -> bool:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.bench import certificates, programs
+from experiments.bench import facts, stablehlo
 from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
@@ -86,11 +86,11 @@ def test_resident_images_are_gathered_as_flat_rows():
 @pytest.mark.parametrize("name", KINDS)
 def test_models_in_bfloat16_have_no_float32_products(name):
     """Those left are of statistics, losses, crops and norms, by the files they come from."""
-    found = programs.products(lowered(name)[0].as_text(debug_info=True))
+    found = stablehlo.products(lowered(name)[0].as_text(debug_info=True))
     in_models = {p.kind for p in found if p.source.startswith("models/")}
     assert in_models == {"bf16"}
     kept = {p.source for p in found if p.kind == "f32"}
-    assert kept and all(source.startswith(certificates.FLOAT32) for source in kept)
+    assert kept and all(source.startswith(facts.FLOAT32) for source in kept)
 
 
 def test_temporaries_do_not_grow_with_the_resident_images():

@@ -1,9 +1,10 @@
-"""Facts of programs, read from texts whose bytes are counted by hand."""
+"""Facts of compiled programs, read from texts whose bytes are counted by hand."""
 
 import pytest
 
-from experiments.bench import programs
-from experiments.bench.programs import Array, Collective
+from experiments.bench import hlo, programs
+from experiments.bench.hlo import Array
+from experiments.bench.programs import Collective
 
 # A loop of ten steps over 4 KB of state, with rows gathered out of 1 MB and a row written in place.
 LOOP = """
@@ -58,29 +59,29 @@ ENTRY %main (a: f32[1024]) -> f32[1024] {
 
 
 def test_bytes_are_those_that_instructions_move_in_every_step():
-    found = programs.traffic(programs.parse(LOOP))
+    found = programs.traffic(hlo.parse(LOOP))
     rows = 4 * 1024
     assert found == {
         "fusion jit(step)/gather": 10 * (rows + 16 + 4 * rows),  # rows, indices, floats
-        "copy jit(step)/mlp/copy": 10 * 4 * rows,  # reads; it writes to memory on the chip
+        "move jit(step)/mlp/copy": 10 * 4 * rows,  # reads; it writes to memory on the chip
         "fusion dus_fusion": 10 * (4 * 64 + 4 * 64 + 4),  # a row read, a row written, its place
-        "all-reduce all-reduce.1": 10 * (2 * 4 * 1024 + 32),  # %half is of another text
+        "all-reduce all-reduce": 10 * (2 * 4 * 1024 + 32),  # %half is of another text
     }
 
 
 def test_aliases_and_loops_are_counted():
-    program = programs.parse(LOOP)
+    program = hlo.parse(LOOP)
     assert program.aliases == 2
     assert program.times["body"] == program.times["gathered"] == 10
     assert "body" in program.flow and "gathered" not in program.flow
     assert programs.collectives(program) == [
-        Collective("all-reduce", 4 * 1024 + 32, 2, ("bf16", "f32"), False, 10)
+        Collective("all-reduce", 4 * 1024 + 32, 2, ("bf16", "f32"), False, 10, before=3 / 4)
     ]
     assert programs.host_transfers(program) == []
 
 
 def entry(*lines, before=""):
-    return programs.parse(
+    return hlo.parse(
         f"{before}\nENTRY %main (a: f32[4]) -> f32[4] {{\n" + "\n".join(lines) + "\n}\n"
     )
 
@@ -145,7 +146,7 @@ def test_an_asynchronous_copy_counts_once():
     [("f8e4m3fn", 8), ("bf16", 16), ("s32", 32), ("pred", 8), ("u4", 4), ("c64", 64), ("token", 0)],
 )
 def test_bits_of_elements(kind, size):
-    assert programs.bits(kind) == size
+    assert hlo.bits(kind) == size
 
 
 def test_layouts_and_tuples_are_read():
@@ -156,26 +157,64 @@ def test_layouts_and_tuples_are_read():
     )  # fmt: skip
 
 
-def test_products_name_the_file_that_they_come_from():
-    text = """
-module {
-  func.func @main() {
-    %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<1x4x16xbf16>, tensor<1x16x8xbf16>) -> tensor<1x4x8xbf16> loc(#loc9)
-    %1 = stablehlo.dot_general %a, %a, batching_dims = [0] x [0], contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<1x16xf32>, tensor<1x16xf32>) -> tensor<1xf32> loc(#loc8)
-    %2 = stablehlo.add %a, %a : tensor<1x16xf32> loc(#loc8)
-  }
-}
-#loc = loc(unknown)
-#loc1 = loc("/x/site-packages/flax/nnx.py":10:2 to :8)
-#loc2 = loc("/x/socialjepa_jax/models/mlp.py":22:19 to :43)
-#loc3 = loc("/x/socialjepa_jax/agents.py":5:1)
-#loc4 = loc("Dense"(#loc1))
-#loc5 = loc(callsite(#loc2 at #loc3))
-#loc6 = loc(callsite(#loc4 at #loc5))
-#loc8 = loc("dot_general"(#loc3))
-#loc9 = loc("jvp(mlp)/dot_general"(#loc6))
-"""  # noqa: E501
-    assert programs.products(text) == [
-        programs.Product("bf16", "models/mlp.py", "jvp(mlp)/dot_general", False),
-        programs.Product("f32", "agents.py", "dot_general", True),
+@pytest.mark.parametrize(
+    ("shape", "filled"),
+    [
+        ("f32[3,197,64]{2,1,0:T(8,128)}", 3 * 200 * 128),
+        ("bf16[3,197,64]{1,2,0:T(8,128)(2,1)}", 3 * 64 * 256),
+        ("f32[5]{0:T(1024)}", 1024),
+        ("f32[]{:T(128)}", 128),
+        ("f32[3,197,64]{2,1,0}", 3 * 197 * 64),
+        ("f32[0,64]{1,0:T(8,128)}", 0),
+    ],
+)
+def test_arrays_fill_whole_tiles(shape, filled):
+    (found,) = entry(f"  %x = {shape} custom-call()").computations["main"][0].results
+    elements = hlo.bits(found.kind) // 8
+    assert found.size + found.padding == filled * elements
+
+
+def test_the_share_of_bytes_that_fill_tiles():
+    program = entry(
+        "  %a = f32[8,128]{1,0:T(8,128)} parameter(0)",
+        "  %b = f32[8,64]{1,0:T(8,128)} custom-call(%a)",
+        "  %c = f32[8,1]{1,0:T(8,128)S(1)} custom-call(%b)",  # not in main memory
+    )
+    assert programs.padding(program) == 0.5
+    assert programs.traffic(program) == {"custom-call b": 8192, "custom-call c": 4096}
+
+
+def test_iterations_of_a_loop_without_annotation_are_those_of_its_condition():
+    """As compilers for TPUs print them."""
+    bare = LOOP.replace(', backend_config={"known_trip_count":{"n":"10"},"x":{}}', "")
+    counted = bare.replace(
+        "  ROOT %less = pred[] constant(true)",
+        "  %n = s32[]{:T(128)} constant(25)\n  %i.2 = s32[] get-tuple-element(%state.1), index=5\n"
+        "  ROOT %less = pred[]{:T(512)} compare(%i.2, %n), direction=LT",
+    )
+    assert hlo.parse(counted).times["body"] == 25
+    assert hlo.parse(bare).times["body"] == 1  # unknown
+
+
+def test_the_place_of_a_collective_and_what_is_moved_beside_it():
+    program = entry(
+        "  %a = f32[256]{0} parameter(0)",
+        "  %b = f32[256]{0} negate(%a)",
+        "  %s = f32[256]{0} all-reduce-start(%b), replica_groups={{0,1}}",
+        "  %c = f32[256]{0} negate(%a)",
+        "  %d = f32[256]{0} all-reduce-done(%s)",
+        "  ROOT %e = f32[256]{0} add(%c, %d)",
+    )
+    assert programs.collectives(program) == [
+        Collective("all-reduce", 1024, 2, ("f32",), True, before=1 / 4, beside=2048)
     ]
+
+
+def test_a_slice_reads_what_it_takes():
+    program = entry(
+        "  %a = f32[1024]{0} parameter(0)",
+        "  %b = f32[16]{0} fusion(%a), kind=kLoop, calls=%cut",
+        before="%cut (p: f32[1024]) -> f32[16] {\n  %p = f32[1024]{0} parameter(0)\n"
+        "  ROOT %s = f32[16]{0} slice(%p), slice={[0:16]}\n}",
+    )
+    assert programs.traffic(program) == {"fusion b": 64 + 64}

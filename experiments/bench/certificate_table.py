@@ -1,0 +1,78 @@
+"""Certificates as tables: bounds and needs, and the properties that every step must have."""
+
+import collections
+from typing import Any
+
+Entry = dict[str, Any]
+
+HEAD = (
+    "preset", "target", "batch of an agent", "TFLOP a chip and step",
+    "ms by compute / memory / network", "predicted MFU", "needed GB", "largest batch",
+    "FLOPs in tiles", "bytes that fill tiles", "compile s",
+)  # fmt: skip
+PROPERTIES = (
+    "preset", "target", "state MB, donated", "host", "products",
+    "sums over chips: MB, place in the schedule", "copies above 1 %",
+)  # fmt: skip
+
+
+def row(entry: Entry) -> list[str]:
+    """Returns the cells of an entry's bounds and needs."""
+    cells = [entry["preset"], entry["target"]]
+    if "refused" in entry:
+        return [*cells, f"refused: {entry['refused']}", *[""] * (len(HEAD) - 3)]
+    cells += [str(entry["batch_size"]), f"{entry['flops_per_chip'] / 1e12:.3g}"]
+    if "fits" not in entry:
+        return [*cells, "not compiled", *[""] * (len(HEAD) - len(cells) - 1)]
+    low, high = entry["mfu"]
+    return [
+        *cells,
+        " / ".join(f"{1e3 * t:.2f}" for t in entry["seconds"].values()),
+        f"{low:.0%} - {high:.0%} ({entry['bound_by']})",
+        f"{entry['needed_bytes'] / 1e9:.2f}{'' if entry['fits'] else ' (too much)'}",
+        str(entry.get("largest_batch", "")),
+        f"{entry['flops_in_tiles']:.2f} x",
+        f"{entry['padding']:.0%}",
+        f"{entry['compile_seconds']:.0f}",
+    ]
+
+
+def properties(entry: Entry) -> list[str]:
+    """Returns the cells of a compiled entry's properties."""
+    donated = "all" if entry["aliased_leaves"] >= entry["state_leaves"] else "not all"
+    copied = sum(entry["copies"].values()) / entry["traffic_bytes"]
+    return [
+        entry["preset"],
+        entry["target"],
+        f"{entry['state_bytes'] / 1e6:.1f}, {donated}",
+        ", ".join(entry["host_transfers"]) or "none",
+        ", ".join(f"{n} {kind}" for kind, n in sorted(entry["products"].items())),
+        sums(entry["collectives"]),
+        f"{len(entry['copies'])}, {copied:.0%} of the bytes" if entry["copies"] else "none",
+    ]
+
+
+def sums(collectives: list[dict[str, Any]]) -> str:
+    """Describes the collectives of more than one chip, by kind, type and way."""
+    sizes: dict[str, int] = collections.Counter()
+    for found in collectives:
+        if found["group"] > 1:
+            way = "beside other work" if found["asynchronous"] else "alone"
+            sizes[f"{found['kind']} {'+'.join(found['types'])} {way}"] += found["size"]
+    if not sizes:
+        return "none"
+    most = max(collectives, key=lambda found: found["size"])
+    parts = [f"{kind} {size / 1e6:.3g}" for kind, size in sorted(sizes.items())]
+    return f"{', '.join(parts)}; the largest after {most['before']:.0%}"
+
+
+def markdown(entries: list[Entry]) -> str:
+    """Returns both tables of all entries: compiled and bounded, not run."""
+    compiled = [entry for entry in entries if "fits" in entry]
+    bounds = [list(HEAD), ["---"] * len(HEAD), *map(row, entries)]
+    proofs = [list(PROPERTIES), ["---"] * len(PROPERTIES), *map(properties, compiled)]
+    return f"{_table(bounds)}\n{_table(proofs)}"
+
+
+def _table(rows: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(c.replace('|', '/') for c in cells)} |\n" for cells in rows)
