@@ -1,0 +1,115 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from socialjepa_jax.objectives import crossentropy, dino, dinov2
+from tests.objectives import rivals_oracle as oracle
+from tests.objectives.ibot_test import BATCH as PATCHES
+from tests.objectives.ibot_test import GOLDEN as FEW_PATCHES
+from tests.objectives.ibot_test import crops_first
+from tests.objectives.rivals_checks import DEVICES, Loss, f32, f64, sharded
+
+LOSS = Loss(lambda reduce, batch, _, eps: dinov2.koleo(batch["z"], eps=eps, reduce=reduce))
+BATCH, EPS = f32({"z": 3 * oracle.u(8, 3, 1)}), jnp.float32(1e-8)
+ARGUMENTS = BATCH, {}, EPS
+
+
+def test_golden_value():
+    value = dinov2.koleo(f32(oracle.u(5, 3, 1)))
+    np.testing.assert_allclose(value, -0.112872933, rtol=2e-6)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_koleo_is_the_mean_of_the_devices_values(devices):
+    def reference(batch, _, eps):
+        return np.mean([oracle.koleo(z, eps) for z in np.split(batch["z"], devices)])
+
+    LOSS.check(devices, reference, (), *ARGUMENTS)
+
+
+@pytest.mark.parametrize(("dim", "value"), [(3, 17.4156), (384, 15.3956)])
+def test_equal_vectors_are_finite(dim, value):
+    z_BD = jnp.ones((4, dim))
+    found, slopes = jax.jit(jax.value_and_grad(dinov2.koleo))(z_BD)
+    np.testing.assert_allclose(found, value, rtol=1e-5)
+    assert np.all(np.isfinite(slopes))
+
+
+@pytest.mark.parametrize("eps", [1e-8, 0.0])
+def test_zero_vectors_have_finite_gradients(eps):
+    """Two of them are at distance 0, which without `eps` has no logarithm, but a slope of 0."""
+    _, (slopes, _) = LOSS.on(1)({"z": BATCH["z"].at[2:4].set(0.0)}, {}, jnp.float32(eps))
+    assert np.all(np.isfinite(slopes["z"]))
+    LOSS.finite({"z": jnp.zeros_like(BATCH["z"])}, {}, EPS)
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e30, 1e-30])
+def test_length_does_not_matter(scale):
+    value = LOSS.finite({"z": scale * BATCH["z"]}, {}, EPS)
+    np.testing.assert_allclose(value, LOSS.on(1)(*ARGUMENTS)[0], rtol=1e-5)
+
+
+def test_bfloat16():
+    LOSS.check_bfloat16(*ARGUMENTS)
+
+
+def test_new_values_do_not_compile():
+    LOSS.check_compiled_once(*ARGUMENTS)
+
+
+def test_golden_centre_of_masked_patches():
+    centre = dino.update_centre(jnp.zeros(5), FEW_PATCHES["teacher"], mask=FEW_PATCHES["mask"] > 0)
+    expected = [0.043039933, -0.025933758, -0.000133512, -0.002481014, 0.007989343]
+    np.testing.assert_allclose(centre, expected, rtol=2e-6, atol=2e-9)
+
+
+def balanced(teacher, mask, temperature):
+    """Targets at masked patches, from all of them together; NaN at the others."""
+    targets = np.full(teacher.shape, np.nan)
+    targets[mask] = oracle.sinkhorn(teacher[mask], temperature)
+    return targets
+
+
+def of_batch(reduce, batch, _, temperature):
+    student, teacher, mask = crops_first(batch)
+    targets = dinov2.sinkhorn_targets(teacher, mask, teacher_temperature=temperature, reduce=reduce)
+    return crossentropy.at_masked(targets, student / 0.1, mask, reduce)
+
+
+BALANCED = Loss(of_batch)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_patch_loss_with_balanced_targets_on_devices(devices):
+    """Devices have from 0 to 8 masked patches; the teacher is a constant."""
+    _, teacher, mask = crops_first(f64(PATCHES))
+    targets = balanced(teacher, mask, 0.07)
+
+    def reference(batch, _, temperature):
+        return oracle.masked_loss(crops_first(batch)[0], targets, mask)
+
+    settings = jnp.float32(0.07)
+    BALANCED.check(devices, reference, ("teacher", "mask"), PATCHES, {}, settings)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_balanced_targets_use_all_outputs_about_equally(devices):
+    def targets(reduce, cut, batch):
+        _, teacher, mask = crops_first(cut(batch))
+        options = {"teacher_temperature": 0.07, "rounds": 100, "reduce": reduce}
+        targets = dinov2.sinkhorn_targets(teacher, mask, **options)
+        return reduce.sum(jnp.where(mask[..., None], targets, 0.0).sum((0, 2)))
+
+    sums_K = sharded(targets, devices)(PATCHES)
+    masked = float(PATCHES["mask"].sum())
+    np.testing.assert_allclose(sums_K, masked / 5, rtol=1e-3)
+
+
+def test_extreme_scores_and_no_masked_patch():
+    extreme = {**PATCHES, "student": 1e4 * PATCHES["student"], "teacher": 1e4 * PATCHES["teacher"]}
+    assert BALANCED.finite(extreme, {}, jnp.float32(0.07)) > 0.0
+    unmasked = {**PATCHES, "mask": jnp.zeros_like(PATCHES["mask"])}
+    assert BALANCED.finite(unmasked, {}, jnp.float32(0.07)) == 0.0
