@@ -27,7 +27,15 @@ from socialjepa_jax.data.protocols import Source
 from socialjepa_jax.errors import InputError, check_one_of
 from socialjepa_jax.keys import Stream
 from socialjepa_jax.models.vit import vits
-from socialjepa_jax.objectives.base import HParams, Metrics, Objective, groups_of, projected
+from socialjepa_jax.objectives.base import (
+    Aux,
+    HParams,
+    Metrics,
+    Objective,
+    Params,
+    groups_of,
+    projected,
+)
 from socialjepa_jax.optim import Optimizer
 
 PyTree = Any
@@ -86,6 +94,8 @@ class Trainer:
             whatever their neighbours do.
         max_skips: an update whose loss or gradient is not finite is skipped; after this many in a
             row the agent stays as it is. 0: no update is ever skipped.
+        gradient_sums: "float32" | "bfloat16": type in which gradients are summed over an agent's
+            devices. "bfloat16" sends half of the bytes and rounds every device's gradient.
     """
 
     objective: Objective
@@ -96,9 +106,11 @@ class Trainer:
     mesh: Mesh
     agent_map: str
     max_skips: int = field(default=0, kw_only=True)
+    gradient_sums: str = field(default="float32", kw_only=True)
 
     def __post_init__(self) -> None:
         check_one_of(("vmap", "map"), agent_map=self.agent_map)
+        check_one_of(sharding.SUMS, gradient_sums=self.gradient_sums)
         # On several devices the kernels' unchecked types would make gradients silently wrong.
         kernels = {vit.attention for vit in vits(self.objective)} - {"xla", "auto"}
         if self.mesh.size > 1 and kernels:
@@ -180,9 +192,14 @@ class Trainer:
         draw, seed = state.step + state.passed_over, hparams["seed"]
         batch = {**source.batch(draw, seed, self.batch_size), "step": state.step}
         loss_key, _ = keys.step_keys(seed, draw)
-        gradient = jax.value_and_grad(self.objective.loss, has_aux=True)
+        gradient = jax.value_and_grad(self._loss, has_aux=True)
         reduce = sharding.Reduce(sharding.DATA)
         return gradient(state.params, state.aux, batch, loss_key, hparams, reduce)
+
+    def _loss(self, params: Params, *rest: Any) -> tuple[jax.Array, tuple[Aux, Metrics]]:
+        if self.gradient_sums != "float32" and self.mesh.shape[sharding.DATA] > 1:
+            params = jax.tree.map(lambda x: sharding.spread(x, self.gradient_sums), params)
+        return self.objective.loss(params, *rest)
 
     def _unless_bad(self, finite: jax.Array, before: AgentState, after: AgentState) -> AgentState:
         """Returns the state after an update, or the one before if the update is to be skipped.

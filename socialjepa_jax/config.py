@@ -29,6 +29,7 @@ from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.optim import AdamW, Optimizer
+from socialjepa_jax.sharding import SUMS
 
 # The registry: fields whose class is chosen by their `kind`.
 KINDS: dict[str, dict[str, type]] = {
@@ -103,7 +104,9 @@ class Agents:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Length and rhythm of a run; only `steps` and `batch_size` change what it computes.
+    """Length and rhythm of a run.
+
+    `steps` and `batch_size` change what it computes; `gradient_sums` changes how it is rounded.
 
     Attributes:
         steps: updates.
@@ -114,6 +117,8 @@ class Run:
         agent_map: "auto" | "vmap" | "map": how a device steps several agents; "auto" is "map" on
             CPUs and "vmap" on accelerators.
         encode_batch: images of a call when latents are extracted.
+        gradient_sums: "float32" | "bfloat16": type in which the gradients of an agent are summed
+            over its devices.
     """
 
     steps: int = 1000
@@ -125,6 +130,7 @@ class Run:
     keep_checkpoints: int = 2
     agent_map: str = "auto"
     encode_batch: int = 256
+    gradient_sums: str = "float32"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -138,6 +144,7 @@ class Run:
             save_every=self.save_every,
         )
         check_one_of(("auto", "vmap", "map"), agent_map=self.agent_map)
+        check_one_of(SUMS, gradient_sums=self.gradient_sums)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,6 +47,7 @@ class Reduce:
 ONE_DEVICE = Reduce()  # the default of losses on arrays
 
 AGENT, DATA = "agent", "data"  # the two mesh axes, everywhere
+SUMS = ("float32", "bfloat16")  # types in which gradients are summed over devices
 STEPS = P(AGENT, None, DATA)  # of arrays [A, S, B, ...]: the batches of several steps
 
 
@@ -70,6 +71,26 @@ def make_mesh(num_agents: int, batch_size: int, devices: Sequence[jax.Device]) -
         )
     grid = np.asarray(devices).reshape(across_agents, across_data)
     return Mesh(grid, (AGENT, DATA), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def spread(x: jax.Array, dtype: str) -> jax.Array:
+    """Casts a replicated array to vary over 'data', inside `shard_map`.
+
+    Its gradient is rounded to `dtype` on every shard and summed in it over the shards.
+    """
+    return jax.lax.pcast(x, DATA, to="varying")
+
+
+def _spread_forward(x: jax.Array, dtype: str) -> tuple[jax.Array, None]:
+    return spread(x, dtype), None
+
+
+def _spread_backward(dtype: str, _: None, gradient: jax.Array) -> tuple[jax.Array]:
+    return (jax.lax.psum(gradient.astype(dtype), DATA).astype(gradient.dtype),)
+
+
+spread.defvjp(_spread_forward, _spread_backward)
 
 
 def by_batch(mesh: Mesh) -> NamedSharding:

@@ -38,10 +38,12 @@ KINDS = {
 
 
 @functools.cache
-def lowered(name):
-    """One agent's step on four devices, its text, and the number of leaves of its state."""
+def lowered(name, sums="float32"):
+    """One agent's step on four devices, its text, and its state's shapes."""
     mesh = sharding.make_mesh(1, BATCH, jax.devices()[:DEVICES])
-    trainer = agents.Trainer(KINDS[name], AdamW(), 10, BATCH, 2, mesh, "vmap", max_skips=3)
+    trainer = agents.Trainer(
+        KINDS[name], AdamW(), 10, BATCH, 2, mesh, "vmap", max_skips=3, gradient_sums=sums
+    )
     place = sharding.by_agent(mesh)
     hparams = build.make_hparams([3], 10)
     opening = Opening(
@@ -54,7 +56,7 @@ def lowered(name):
         jax.eval_shape(trainer.init, hparams),
     )
     step = trainer.step.lower(state, data, hparams)
-    return step, step.as_text(), len(jax.tree.leaves(state))
+    return step, step.as_text(), state
 
 
 def summed(text):
@@ -69,10 +71,15 @@ def test_gradients_are_summed_in_float32(name):
     assert len(kinds) > 10 and set(kinds) <= {"f32", "i32", "ui32"}
 
 
+def test_gradients_are_summed_in_bfloat16_where_asked():
+    _, text, state = lowered("lejepa", "bfloat16")
+    assert summed(text).count("bf16") == len(jax.tree.leaves(state.params))
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_the_step_donates_its_state_and_stays_on_the_devices(name):
-    _, text, leaves = lowered(name)
-    assert text.count("tf.aliasing_output") == leaves
+    _, text, state = lowered(name)
+    assert text.count("tf.aliasing_output") == len(jax.tree.leaves(state))
     assert "custom_call" not in text and "infeed" not in text and "outfeed" not in text
 
 
