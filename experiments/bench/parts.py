@@ -74,9 +74,9 @@ _traced_for = jax.make_user_context(None)  # part of the key of jit's caches
 def traced_for(devices: list[jax.Device]) -> Iterator[None]:
     """Traces as a process whose default backend is that of the devices.
 
-    SIGReg's blocks and the rays traced at once go by `jax.default_backend()`: without this, programs
-    for accelerators would have the small blocks of a CPU's cache. What is traced here is not reused
-    outside, nor the other way round.
+    SIGReg's blocks and the rays traced at once go by `jax.default_backend()`: programs for
+    accelerators would otherwise have the small blocks of a CPU's cache. What is traced inside is
+    not reused outside, nor the other way round.
     """
     platform = {"cuda": "gpu"}.get(devices[0].platform, devices[0].platform)
     of_process = jax.default_backend
@@ -194,7 +194,7 @@ def motion_stream(
     mesh = sharding.make_mesh(agents, batch, devices)
     data, by_agent = MotionData(image_size=image_size, pool=0), P(sharding.AGENT)
 
-    def of_agent(dtype: Any, *sides: int) -> jax.ShapeDtypeStruct:
+    def of_agent(dtype: Any, *sides: int) -> Any:
         return _array(mesh, dtype, (agents, *sides), by_agent)
 
     channels = of_agent(jnp.float32, data.channels)
@@ -336,9 +336,11 @@ def _mesh(devices: list[jax.Device]) -> Mesh:
     return Mesh(np.asarray(devices), (ROWS,), axis_types=(AxisType.Auto,))
 
 
-def _array(mesh: Mesh, dtype: Any, shape: tuple[int, ...], spec: P = P()) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of an array on a mesh."""
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
+def _array(
+    mesh: Mesh, dtype: Any, shape: tuple[int, ...], spec: P | None = None
+) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of an array on a mesh, by default the same on all devices."""
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec or P()))
 
 
 def _padded(rows: int, dim: int) -> tuple[int, int]:
