@@ -64,8 +64,8 @@ def block_mask(
     grid: tuple[int, int],
     ratio: float | jax.Array,
     *,
-    least_area: float | None = None,
-    greatest_area: float = math.inf,
+    least_area: float | jax.Array | None = None,
+    greatest_area: float | jax.Array = math.inf,
 ) -> jax.Array:
     """Draws a mask of overlapping blocks (Bao et al., 2022, algorithm 1, as used by iBOT).
 
@@ -112,7 +112,7 @@ def block_mask(
 
 
 def _block(
-    u: jax.Array, grid: tuple[int, int], low: float, high: jax.Array
+    u: jax.Array, grid: tuple[int, int], low: float | jax.Array, high: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Returns a block bool[R, L] for u f32[4] uniform in [0, 1), and whether its sides fit."""
     area = low + u[0] * (high - low)

@@ -102,18 +102,21 @@ def swap_loss(
         raise InputError(f"{len(queue_AQD)} queues for the {len(assign)} crops of assign={assign}")
     prototypes_KD = prototypes_KD.astype(jnp.float32)
     scores_VBK = _scores(unit_rows(z_VBD), prototypes_KD)
-    targets = []
-    for number, crop in enumerate(assign):
-        rows_SK, counts_S = scores_VBK[crop], None
-        if queue_AQD is not None:
-            queue_QD = queue_AQD[number].astype(jnp.float32)
+
+    def assigned(scores_BK: jax.Array, queue_QD: jax.Array | None) -> jax.Array:
+        """Returns the assignments f32[B, K] of one crop."""
+        rows_SK, counts_S = scores_BK, None
+        if queue_QD is not None:
+            queue_QD = queue_QD.astype(jnp.float32)
             earlier_SK = _scores(own_part(queue_QD, reduce), prototypes_KD)
             full_S = jnp.full(len(earlier_SK), jnp.any(queue_QD[-1] != 0.0))
             counts_S = jnp.concatenate([full_S, jnp.ones(len(rows_SK), bool)])
             rows_SK = jnp.concatenate([earlier_SK, rows_SK])
         q_SK = sinkhorn(rows_SK, eps=eps, rounds=rounds, reduce=reduce, counts_B=counts_S)
-        targets.append(q_SK[-z_VBD.shape[1] :])
-    return between_crops(jnp.stack(targets), scores_VBK / temperature, assign, reduce)
+        return q_SK[-len(scores_BK) :]
+
+    targets_ABK = jax.vmap(assigned)(scores_VBK[jnp.asarray(assign)], queue_AQD)
+    return between_crops(targets_ABK, scores_VBK / temperature, assign, reduce)
 
 
 def _scores(z: jax.Array, prototypes_KD: jax.Array) -> jax.Array:

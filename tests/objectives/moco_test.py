@@ -1,10 +1,9 @@
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from socialjepa_jax.objectives import moco
 from tests.objectives import rivals_oracle as oracle
-from tests.objectives.rivals_checks import DEVICES, Loss, f32
+from tests.objectives.rivals_checks import DEVICES, Loss, f32, replaced
 
 LOSS = Loss(
     lambda reduce, batch, _, temperature: moco.contrast(
@@ -12,7 +11,7 @@ LOSS = Loss(
     )
 )
 BATCH = f32({"q": 3 * oracle.u(8, 3, 1), "k": 0.1 * oracle.u(8, 3, 1.2)})
-ARGUMENTS = BATCH, {}, jnp.float32(0.2)
+ARGUMENTS = BATCH, {}, np.float32(0.2)
 
 
 def reference(batch, _, temperature):
@@ -30,7 +29,7 @@ def reference(batch, _, temperature):
 )
 def test_golden_values(temperature, shifts, value):
     batch = f32(dict(zip("qk", oracle.stack(4, 3, *shifts))))
-    np.testing.assert_allclose(LOSS.value(batch, {}, jnp.float32(temperature)), value, rtol=2e-6)
+    np.testing.assert_allclose(LOSS.value(batch, {}, np.float32(temperature)), value, rtol=2e-6)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -49,14 +48,14 @@ def test_new_values_do_not_compile():
 @pytest.mark.parametrize("scale", [1e4, 1e30, 1e-30])
 def test_length_does_not_matter(scale):
     longer = {name: scale * z for name, z in BATCH.items()}
-    value = LOSS.finite(longer, {}, jnp.float32(0.2))
+    value = LOSS.finite(longer, {}, np.float32(0.2))
     np.testing.assert_allclose(value, LOSS.on(1)(*ARGUMENTS)[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0])
 def test_zero_vectors_give_the_chance_level(temperature):
     """2 tau ln N, of N keys rather than 2 N - 1 projections."""
-    zeros = {name: jnp.zeros_like(z) for name, z in BATCH.items()}
-    value = LOSS.finite(zeros, {}, jnp.float32(temperature))
+    zeros = {name: np.zeros_like(z) for name, z in BATCH.items()}
+    value = LOSS.finite(zeros, {}, np.float32(temperature))
     np.testing.assert_allclose(value, 2 * temperature * np.log(8), rtol=1e-6)
-    LOSS.finite({**BATCH, "q": BATCH["q"].at[2].set(0.0)}, {}, jnp.float32(temperature))
+    LOSS.finite({**BATCH, "q": replaced(BATCH["q"], np.s_[2], 0.0)}, {}, np.float32(temperature))

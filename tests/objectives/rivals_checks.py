@@ -15,7 +15,14 @@ DEVICES = (1, 2, 4)
 
 
 def f32(tree):
-    return jax.tree.map(jnp.float32, tree)
+    """Stays in NumPy, where no operation on inputs is compiled."""
+    return jax.tree.map(lambda x: np.asarray(x, np.float32), tree)
+
+
+def replaced(x, place, value):
+    x = x.copy()
+    x[place] = value
+    return x
 
 
 def f64(tree):
@@ -37,6 +44,16 @@ def sharded(function, num_devices):
     return jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P(), out_specs=P()))
 
 
+def slope_of(reference, name, batch, whole, settings):
+    """The reference's gradient with respect to one array of `batch` or `whole`."""
+
+    def moved(x):
+        arrays = [{**part, name: x} if name in part else part for part in (batch, whole)]
+        return reference(*arrays, settings)
+
+    return oracle.gradient(moved, {**batch, **whole}[name])
+
+
 class Loss:
     """Value and gradients of function(reduce, batch, whole, settings), compiled once for each use.
 
@@ -46,6 +63,7 @@ class Loss:
 
     def __init__(self, function):
         self.function, self.traces = function, 0
+        self._on, self._slopes = {}, {}
 
     def _counted(self, reduce, *arguments):
         self.traces += 1
@@ -56,9 +74,10 @@ class Loss:
         """(batch, whole, settings) -> value, on one device."""
         return jax.jit(functools.partial(self._counted, ONE_DEVICE))
 
-    @functools.cache
     def on(self, num_devices):
         """(batch, whole, settings) -> value, gradients of batch and whole."""
+        if num_devices in self._on:
+            return self._on[num_devices]
 
         def value_and_grad(reduce, cut, batch, whole, settings):
             def of_global(batch, whole):
@@ -66,7 +85,7 @@ class Loss:
 
             return jax.value_and_grad(of_global, argnums=(0, 1))(batch, whole)
 
-        return sharded(value_and_grad, num_devices)
+        return self._on.setdefault(num_devices, sharded(value_and_grad, num_devices))
 
     def check(self, num_devices, reference, constants, batch, whole, settings):
         """Holds value and gradients to reference(batch, whole, settings) in float64.
@@ -81,19 +100,15 @@ class Loss:
             if name in constants:
                 assert not np.any(slope), name
                 continue
-
-            def moved(x, name=name):
-                part, rest = (batch, whole) if name in batch else (whole, batch)
-                one = {**part, name: x}
-                return reference(*((one, rest) if name in batch else (rest, one)), settings)
-
-            expected = oracle.gradient(moved, batch[name] if name in batch else whole[name])
+            if (reference, name) not in self._slopes:  # the same for any number of devices
+                self._slopes[reference, name] = slope_of(reference, name, batch, whole, settings)
+            expected = self._slopes[reference, name]
             atol = 1e-5 * np.abs(expected).max()
             np.testing.assert_allclose(slope, expected, rtol=0, atol=atol, err_msg=name)
 
     def check_bfloat16(self, batch, whole, settings):
         """Holds the loss of bfloat16 arrays to that of the same numbers in float32."""
-        rounded = jax.tree.map(jnp.bfloat16, (batch, whole))
+        rounded = jax.tree.map(lambda x: x.astype(jnp.bfloat16), (batch, whole))
         value = self.value(*rounded, settings)
         assert value.dtype == jnp.float32
         np.testing.assert_allclose(value, self.on(1)(*f32(rounded), settings)[0], rtol=1e-6)
@@ -109,6 +124,8 @@ class Loss:
         """Holds that other values, also of the settings, take the program that there is."""
         before = self.on(1)(batch, whole, settings)[0]
         traces = self.traces
-        batch, whole, settings = jax.tree.map(lambda x: 1.1 * x + 0.01, (batch, whole, settings))
+        batch, whole, settings = f32(
+            jax.tree.map(lambda x: 1.1 * x + 0.01, (batch, whole, settings))
+        )
         assert self.on(1)(batch, whole, settings)[0] != before
         assert self.traces == traces

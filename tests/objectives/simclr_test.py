@@ -1,10 +1,9 @@
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from socialjepa_jax.objectives import simclr
 from tests.objectives import rivals_oracle as oracle
-from tests.objectives.rivals_checks import DEVICES, Loss, f32, f64
+from tests.objectives.rivals_checks import DEVICES, Loss, f32, f64, replaced
 
 LOSS = Loss(
     lambda reduce, batch, _, temperature: simclr.nt_xent(
@@ -12,7 +11,7 @@ LOSS = Loss(
     )
 )
 BATCH = f32({"z1": 3 * oracle.u(8, 3, 1), "z2": 0.1 * oracle.u(8, 3, 2)})
-ARGUMENTS = BATCH, {}, jnp.float32(0.1)
+ARGUMENTS = BATCH, {}, np.float32(0.1)
 
 
 def reference(batch, _, temperature):
@@ -23,7 +22,7 @@ def reference(batch, _, temperature):
 def test_golden_values(temperature, value):
     """The published code returns twice these values."""
     batch = f32({"z1": oracle.u(4, 3, 1), "z2": oracle.u(4, 3, 2)})
-    np.testing.assert_allclose(LOSS.value(batch, {}, jnp.float32(temperature)), value, rtol=2e-6)
+    np.testing.assert_allclose(LOSS.value(batch, {}, np.float32(temperature)), value, rtol=2e-6)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -53,11 +52,11 @@ def test_new_values_do_not_compile():
 @pytest.mark.parametrize("scale", [1e4, 1e30, 1e-30])
 def test_length_does_not_matter(scale):
     longer = {name: scale * z for name, z in BATCH.items()}
-    value = LOSS.finite(longer, {}, jnp.float32(0.1))
+    value = LOSS.finite(longer, {}, np.float32(0.1))
     np.testing.assert_allclose(value, LOSS.on(1)(*ARGUMENTS)[0], rtol=1e-6)
 
 
 def test_zero_vectors_give_the_chance_level():
-    zeros = {name: jnp.zeros_like(z) for name, z in BATCH.items()}
-    np.testing.assert_allclose(LOSS.finite(zeros, {}, jnp.float32(0.1)), np.log(15), rtol=1e-6)
-    LOSS.finite({**BATCH, "z1": BATCH["z1"].at[2].set(0.0)}, {}, jnp.float32(0.1))
+    zeros = {name: np.zeros_like(z) for name, z in BATCH.items()}
+    np.testing.assert_allclose(LOSS.finite(zeros, {}, np.float32(0.1)), np.log(15), rtol=1e-6)
+    LOSS.finite({**BATCH, "z1": replaced(BATCH["z1"], np.s_[2], 0.0)}, {}, np.float32(0.1))

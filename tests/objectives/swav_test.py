@@ -1,14 +1,13 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.objectives import swav
 from tests.objectives import rivals_oracle as oracle
-from tests.objectives.rivals_checks import DEVICES, Loss, f32, f64
+from tests.objectives.rivals_checks import DEVICES, Loss, f32, f64, replaced
 
 
 def of_batch(reduce, batch, whole, settings):
@@ -56,19 +55,19 @@ def test_golden_assignments(eps, rounds, row, sums):
 
 
 def test_assignments_of_scores_of_any_size():
-    scores_BK = 1e4 * (2 * jnp.eye(4) - 1)
+    scores_BK = 1e4 * f32(2 * np.eye(4) - 1)
     np.testing.assert_array_equal(sinkhorn(scores_BK, eps=0.05), np.eye(4))
     q_BK = sinkhorn(1e4 * f32(oracle.u(6, 4, 1)), eps=0.05)
     np.testing.assert_allclose(q_BK.sum(1), 1.0, rtol=1e-6)
-    np.testing.assert_array_equal(sinkhorn(jnp.zeros((6, 4)), eps=0.05), 0.25)
+    np.testing.assert_array_equal(sinkhorn(f32(np.zeros((6, 4))), eps=0.05), 0.25)
 
 
 def test_samples_that_do_not_count_change_no_other():
-    scores_BK, counts_B = oracle.u(6, 4, 1), jnp.array([True, False, True, True, False, True])
-    expected = oracle.sinkhorn(scores_BK[np.asarray(counts_B)], 0.05)
+    scores_BK, counts_B = oracle.u(6, 4, 1), np.array([True, False, True, True, False, True])
+    expected = oracle.sinkhorn(scores_BK[counts_B], 0.05)
     q_BK = sinkhorn(f32(scores_BK), eps=0.05, counts_B=counts_B)
     np.testing.assert_allclose(q_BK[counts_B], expected, rtol=1e-4, atol=1e-6)
-    q_BK = sinkhorn(f32(scores_BK), eps=0.05, counts_B=jnp.zeros(6, bool))
+    q_BK = sinkhorn(f32(scores_BK), eps=0.05, counts_B=np.zeros(6, bool))
     np.testing.assert_allclose(q_BK.sum(1), 1.0, rtol=1e-6)
 
 
@@ -109,7 +108,7 @@ def test_assignments_carry_no_gradient():
 
     other = oracle.gradient(through_assignments, batch["z"])
     assert np.abs(slopes["z"] - other).max() > 0.2 * np.abs(slopes["z"]).max()
-    of_scores = jax.grad(lambda x: swav.sinkhorn(x, eps=0.05)[0, 0])(jnp.eye(4))
+    of_scores = jax.jit(jax.grad(lambda x: swav.sinkhorn(x, eps=0.05)[0, 0]))(f32(np.eye(4)))
     np.testing.assert_array_equal(of_scores, 0.0)
 
 
@@ -128,10 +127,10 @@ def test_length_does_not_matter(scale):
 
 
 def test_zero_vectors_give_the_chance_level():
-    empty = {**WHOLE, "queue": jnp.zeros_like(WHOLE["queue"])}
-    value = LOSS.finite({"z": jnp.zeros_like(BATCH["z"])}, empty, SETTINGS)
+    empty = {**WHOLE, "queue": np.zeros_like(WHOLE["queue"])}
+    value = LOSS.finite({"z": np.zeros_like(BATCH["z"])}, empty, SETTINGS)
     np.testing.assert_allclose(value, np.log(5), rtol=1e-6)
-    LOSS.finite({"z": BATCH["z"].at[2].set(0.0)}, WHOLE, SETTINGS)
+    LOSS.finite({"z": replaced(BATCH["z"], np.s_[2], 0.0)}, WHOLE, SETTINGS)
 
 
 @pytest.mark.parametrize("scale", [1e4, -1e4])
@@ -145,9 +144,9 @@ def test_extreme_scores(scale):
     ("options", "message"),
     [
         ({"assign": (0, 3)}, r"own=\(0, 3\)"),
-        ({"queue_AQD": jnp.zeros((1, 6, 4))}, "1 queues for the 2 crops"),
+        ({"queue_AQD": np.zeros((1, 6, 4))}, "1 queues for the 2 crops"),
     ],
 )
 def test_crops_and_queues_that_do_not_fit_are_refused(options, message):
-    with pytest.raises((InputError, IndexError), match=message):
-        swav.swap_loss(jnp.zeros((3, 2, 4)), f32(PROTOTYPES), **options)
+    with pytest.raises(InputError, match=message):
+        jax.eval_shape(lambda z: swav.swap_loss(z, PROTOTYPES, **options), np.zeros((3, 2, 4)))
