@@ -76,7 +76,7 @@ def traced_for(devices: list[jax.Device]) -> Iterator[None]:
 
     SIGReg's blocks and the rays traced at once go by `jax.default_backend()`: programs for
     accelerators would otherwise have the small blocks of a CPU's cache. What is traced inside is
-    not reused outside, nor the other way round.
+    not reused outside, nor the other way round. One thread at a time may use it.
     """
     platform = {"cuda": "gpu"}.get(devices[0].platform, devices[0].platform)
     of_process = jax.default_backend
