@@ -14,7 +14,7 @@ Shape key: A agents, H height, W width, C channels, B batch, S steps, D features
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,8 @@ from socialjepa_jax.objectives.base import (
     projected,
 )
 from socialjepa_jax.optim import Optimizer
+
+BUCKET = 8 << 20  # bytes of gradients that GPUs sum at once; XLA would take all of them, at the end
 
 PyTree = Any
 Gradient = tuple[tuple[jax.Array, tuple[PyTree, Metrics]], PyTree]  # ((loss, (aux, metrics)), g)
@@ -241,7 +243,12 @@ class Trainer:
     def _check_vma(self) -> bool:
         return not self._takes_kernels
 
-    _compiler_options: ClassVar[dict[str, Any] | None] = None
+    @property
+    def compiler_options(self) -> dict[str, Any] | None:
+        """Lets GPUs sum the gradients of the last layers beside the backward pass of the first."""
+        if jax.default_backend() != "gpu" or self.mesh.shape[sharding.DATA] == 1:
+            return None
+        return {"xla_gpu_all_reduce_combine_threshold_bytes": BUCKET}
 
     def _compile(self, one: Callable[..., Any], donate: bool = False) -> Callable[..., Any]:
         """Lifts a function of one agent to stacked agents on the mesh, and compiles it."""
@@ -265,5 +272,5 @@ class Trainer:
             # Fixed, so that drawn, stepped and restored states are sharded alike and the step is
             # compiled once for all of them.
             out_shardings=sharding.by_agent(self.mesh),
-            compiler_options=self._compiler_options,
+            compiler_options=self.compiler_options,
         )

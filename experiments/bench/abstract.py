@@ -92,6 +92,7 @@ class Lowered:
         trainer: of the step.
         experiment: that it is of.
         flops: model FLOPs of a step on one chip.
+        options: of the compiler, that the trainer asks for on these devices.
     """
 
     program: jax.stages.Lowered
@@ -99,6 +100,7 @@ class Lowered:
     trainer: Trainer
     experiment: Experiment
     flops: float
+    options: dict[str, Any] | None
 
 
 def lower(experiment: Experiment, devices: list[jax.Device]) -> Lowered:
@@ -131,4 +133,5 @@ def _lower(experiment: Experiment, devices: list[jax.Device]) -> Lowered:
     each = flops.step(experiment.objective, run.batch_size, (size, size, data.channels))
     share = each * len(seeds) / len(devices)
     step: Any = trainer.step
-    return Lowered(step.lower(state, source, hparams), state, trainer, experiment, share)
+    program, options = step.lower(state, source, hparams), trainer.compiler_options
+    return Lowered(program, state, trainer, experiment, share, options)

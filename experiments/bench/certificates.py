@@ -60,7 +60,7 @@ def certify(
         found |= facts.of_lowered(lowered, target)
         if not compiles:
             return found
-        compiled = compiling.compile_for(lowered.program, target, folder)
+        compiled = compiling.compile_for(lowered.program, target, folder, lowered.options)
     except REFUSALS as error:
         return found | {"refused": refusal(error)}
     found |= facts.of_compiled(compiled, found["steps_per_call"])

@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import pathlib
 import time
+from typing import Any
 
 import jax
 
@@ -47,20 +48,30 @@ def versions() -> dict[str, str]:
 
 
 def compile_for(
-    program: jax.stages.Lowered, target: Target, folder: pathlib.Path | None = None
+    program: jax.stages.Lowered,
+    target: Target,
+    folder: pathlib.Path | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Compiled:
     """Compiles a program, or reads it from `folder`, where the same one was kept before.
+
+    Args:
+        program: as jax lowers it.
+        target: chips that it was lowered for.
+        folder: of the programs that are kept.
+        options: of the compiler, beside those that the target needs.
 
     Raises:
         jax.errors.JaxRuntimeError: the compiler refuses it.
     """
-    source = [program.as_text(), target.name, repr(target.compiler_options), repr(versions())]
+    options = {**target.compiler_options, **(options or {})}
+    source = [program.as_text(), target.name, repr(options), repr(versions())]
     key = hashlib.sha256("\n".join(source).encode()).hexdigest()[:20]
     path = folder / f"{key}.json.gz" if folder else None
     if path and path.exists():
         return Compiled(**json.loads(gzip.decompress(path.read_bytes())))
     start = time.perf_counter()
-    done = program.compile(compiler_options=target.compiler_options)
+    done = program.compile(compiler_options=options)
     found = _read(done, time.perf_counter() - start)
     if path:
         document = json.dumps(dataclasses.asdict(found)).encode()

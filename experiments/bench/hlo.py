@@ -67,6 +67,8 @@ class Instruction:
         count = len(self.operands)
         if self.opcode in ("all-gather-start", "collective-permute-start"):
             return self.results[count : 2 * count]
+        if self.opcode in ("slice-start", "dynamic-slice-start"):
+            return self.results[count : count + 1]
         return self.results[:1] if self.opcode == "copy-start" else self.results
 
 

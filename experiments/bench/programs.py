@@ -23,6 +23,7 @@ _FREE = {
     "call", "after-all", "partition-id", "replica-id", "iota", "opt-barrier", "async-start",
     "async-update",
 }  # fmt: skip
+_SLICES = ("slice-start", "dynamic-slice-start")
 
 Neighbours = dict[str, Instruction]
 
@@ -167,7 +168,7 @@ def _each(program: Program) -> Iterator[tuple[int, Instruction, Neighbours]]:
 
 
 def _label(each: Instruction, names: Neighbours) -> str:
-    copies = each.opcode in ("copy", "copy-start", "transpose") or (
+    copies = each.opcode in (*_SLICES, "copy", "copy-start", "transpose") or (
         each.opcode == "fusion" and re.search("copy|transpose", each.name)
     )
     if not copies:
@@ -224,6 +225,6 @@ def _needed(use: Instruction, held: str, whole: int) -> int:
     """Bytes of an operand that one use of it reads."""
     if use.operands[0] != held:
         return whole
-    if use.opcode in ("dynamic-slice", "slice", "gather"):
-        return sum(a.size for a in use.results)
+    if use.opcode in (*_SLICES, "dynamic-slice", "slice", "gather"):
+        return sum(a.size for a in use.outputs)
     return 0 if use.opcode == "dynamic-update-slice" else whole

@@ -85,7 +85,7 @@ class ExactTrainer(Trainer):
         return lambda *args: exact_sums.map(lambda a: one(*a), args)
 
     _check_vma = False
-    _compiler_options = exact_sums.COMPILER_OPTIONS
+    compiler_options = exact_sums.COMPILER_OPTIONS
 
 
 def fit(

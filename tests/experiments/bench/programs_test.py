@@ -141,6 +141,15 @@ def test_an_asynchronous_copy_counts_once():
     assert programs.traffic(program) == {"copy s": 2 * 1024}
 
 
+def test_an_asynchronous_slice_reads_what_it_takes():
+    program = entry(
+        "  %a = f32[1024]{0} parameter(0)",
+        "  %s = ((f32[1024]{0}), f32[16]{0:S(1)}, s32[]{:S(2)}) slice-start(%a), slice={[0:16]}",
+        "  ROOT %d = f32[16]{0:S(1)} slice-done(%s)",
+    )
+    assert programs.traffic(program) == {"move s": 64}
+
+
 @pytest.mark.parametrize(
     ("kind", "size"),
     [("f8e4m3fn", 8), ("bf16", 16), ("s32", 32), ("pred", 8), ("u4", 4), ("c64", 64), ("token", 0)],
