@@ -201,6 +201,14 @@ def test_gradients_may_be_summed_in_bfloat16(straight):
     chex.assert_trees_all_close(alone.params, one.params, atol=1e-6, rtol=0)
 
 
+def test_gpus_sum_gradients_in_buckets(monkeypatch):
+    assert make(devices=8).compiler_options is None
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    options = {"xla_gpu_all_reduce_combine_threshold_bytes": agents.BUCKET}
+    assert make(devices=8).compiler_options == options
+    assert make(devices=2).compiler_options is None  # an agent on each, and nothing to sum
+
+
 def test_a_state_is_sharded_as_a_restored_one(trainer):
     """Otherwise the first restart of a run would compile its step anew."""
     data = source_of(trainer)

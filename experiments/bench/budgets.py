@@ -7,6 +7,7 @@ import json
 import pathlib
 from typing import Any
 
+from socialjepa_jax import records
 from socialjepa_jax.errors import InputError
 
 Entry = dict[str, Any]
@@ -35,6 +36,13 @@ def read(folder: pathlib.Path, target: str) -> dict[str, Entry]:
         return {entry["preset"]: entry for entry in json.loads(path.read_text())}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"--budgets: {path} cannot be read: {error}") from None
+
+
+def write(entries: list[Entry], folder: pathlib.Path) -> None:
+    """Stores entries in the files of their targets, in place of those of the same presets."""
+    for target in dict.fromkeys(entry["target"] for entry in entries):
+        own = {entry["preset"]: entry for entry in entries if entry["target"] == target}
+        records.write_json(path_of(folder, target), list({**read(folder, target), **own}.values()))
 
 
 def worse(entry: Entry, budget: Entry) -> list[str]:

@@ -74,5 +74,10 @@ def markdown(entries: list[Entry]) -> str:
     return f"{_table(bounds)}\n{_table(proofs)}"
 
 
+def line(cells: list[str]) -> str:
+    """Returns a row of a table."""
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
+
+
 def _table(rows: list[list[str]]) -> str:
-    return "".join(f"| {' | '.join(c.replace('|', '/') for c in cells)} |\n" for cells in rows)
+    return "".join(map(line, rows))

@@ -11,7 +11,7 @@ same program is never compiled twice. With --budgets=DIR the entries are also co
 stored there, and a number that is worse fails the command.
 
 Command: python -m experiments.certificates --out=DIR [--targets=v5e:2x2,h100x1] [--presets=...]
-    [--nocompile] [--largest] [--budgets=tests/certificates]
+    [--nocompile] [--largest] [--budgets=tests/certificates [--store]]
 Needs pip install socialjepa_jax[aot-tpu] for TPUs and [aot-cuda] for GPUs, best in an environment
 of its own; one process at a time can compile for TPUs.
 Cost: one to four minutes of CPU time for a step and target, seconds with --nocompile.
@@ -142,6 +142,7 @@ def define_flags() -> None:
     flags.DEFINE_bool("compile", True, "Whether to compile, and not to lower alone.")
     flags.DEFINE_bool("largest", False, "Whether to search for the largest batches: slow.")
     flags.DEFINE_string("budgets", None, "Folder of stored certificates to compare with.")
+    flags.DEFINE_bool("store", False, "Whether to replace those of --budgets, once none is worse.")
 
 
 def main() -> None:
@@ -169,3 +170,5 @@ def main() -> None:
     print(certificate_table.markdown(entries), end="")
     if given.budgets:
         budgets.check(entries, pathlib.Path(given.budgets))
+        if given.store:
+            budgets.write(entries, pathlib.Path(given.budgets))

@@ -46,3 +46,11 @@ def test_a_damaged_budget_is_refused(tmp_path):
     budgets.path_of(tmp_path, "v5e:2x2").write_text("[{}]")
     with pytest.raises(InputError, match="v5e_2x2\\.json cannot be read"):
         budgets.check([ENTRY], tmp_path)
+
+
+def test_stored_entries_replace_those_of_their_presets(tmp_path):
+    budgets.write([ENTRY, ENTRY | {"target": "h100x1"}], tmp_path)
+    budgets.write([ENTRY | {"padding": 0.0}, ENTRY | {"preset": "new"}], tmp_path)
+    found = budgets.read(tmp_path, "v5e:2x2")
+    assert list(found) == ["toys", "new"] and found["toys"]["padding"] == 0.0
+    assert list(budgets.read(tmp_path, "h100x1")) == ["toys"]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bench import programs, scaling_model, steps
+from experiments.bench import hlo, programs, scaling_model, steps
 from experiments.bench.scaling_model import Chip, Links, Model
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import Trainer
@@ -70,7 +70,7 @@ SUMS = 2 * 16 * 16 * 2 + 32 + 64 + 32**2 + 64**2
     ],
 )  # fmt: skip
 def test_a_step_sums_its_gradients_and_little_else(objective, agents, others):
-    found = programs.collectives(programs.parse(compiled_step(objective, agents, 8)))
+    found = programs.collectives(hlo.parse(compiled_step(objective, agents, 8)))
     assert {c.kind for c in found} == {"all-reduce"}
     assert {c.group for c in found} == {8 // agents}  # an agent's devices, never another's
     rest = sum(c.size for c in found) - scaling_model.gradient_bytes(objective)
