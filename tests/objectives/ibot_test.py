@@ -143,6 +143,12 @@ def test_masks_of_dinov2():
     assert abs(counts.mean() - 57.9) < 0.1 and counts.min() >= 56 and counts.max() == 58
 
 
+def test_a_ratio_of_a_number_of_patches_masks_that_many():
+    """In float32 27 / 196 x 196 is less than 27."""
+    assert np.float32(27 / 196) * np.float32(196) < 27
+    assert masks((14, 14), 27 / 196, 16).sum((1, 2)).max() == 27
+
+
 def test_masks_on_devices():
     """From keys and ratios that differ between devices, by default sizes, without compiling again.
 
