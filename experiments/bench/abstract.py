@@ -1,12 +1,14 @@
 """Training steps lowered from shapes alone, for devices that are not there.
 
-`lejepa_vits` is LeJEPA with 2 + 6 views on the data of the preset toys_ijepa_vits. For files that
-are not there, ETH-80's number of states is assumed.
+`lejepa_vits` is LeJEPA with 2 + 6 views on the data of the preset toys_ijepa_vits;
+`ijepa_vits_cudnn` and `ijepa_vits_pallas` are that preset with kernels for attention. For files
+that are not there, ETH-80's number of states is assumed.
 """
 
 import dataclasses
 import math
 import runpy
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -26,22 +28,38 @@ from socialjepa_jax.data.streaming import StreamedWindow
 from socialjepa_jax.data.toys import world
 from socialjepa_jax.data.toys.moving import MotionPool, MotionStream
 from socialjepa_jax.errors import check_one_of
+from socialjepa_jax.objectives.base import Objective
+from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.performance import flops
 from socialjepa_jax.running.presets import PRESETS
 
-EXTRA = "lejepa_vits"
+
+def _with_attention(choice: str) -> Callable[[IJepa], Objective]:
+    def changed(objective: IJepa) -> Objective:
+        vit = dataclasses.replace(objective.vit, attention=choice)
+        return dataclasses.replace(objective, vit=vit)
+
+    return changed
+
+
+# Further steps on the data of the preset toys_ijepa_vits, from its objective.
+EXTRAS: dict[str, Callable[[IJepa], Objective]] = {
+    "lejepa_vits": lambda objective: steps.lejepa(objective.vit, local=96),
+    "ijepa_vits_cudnn": _with_attention("cudnn"),
+    "ijepa_vits_pallas": _with_attention("pallas"),
+}
 ETH80 = (1600, 1024)  # states and training states, assumed
 
 
 def experiment_of(name: str) -> Experiment:
-    """Returns the experiment of a preset, or of `lejepa_vits`."""
-    check_one_of((*PRESETS, EXTRA), **{"--presets": name})
-    path = PRESETS["toys_ijepa_vits" if name == EXTRA else name]
+    """Returns the experiment of a preset, or of one of `EXTRAS`."""
+    check_one_of((*PRESETS, *EXTRAS), **{"--presets": name})
+    path = PRESETS["toys_ijepa_vits" if name in EXTRAS else name]
     found = from_config_dict(runpy.run_path(str(path))["get_config"]())
-    if name == EXTRA:
-        objective = steps.lejepa(found.objective.vit, local=96)  # type: ignore[attr-defined]
-        found = dataclasses.replace(found, objective=objective)
-    return found
+    objective: Any = found.objective
+    if name in EXTRAS:
+        objective = EXTRAS[name](objective)
+    return dataclasses.replace(found, objective=objective)
 
 
 def states_of(experiment: Experiment) -> tuple[int, int]:

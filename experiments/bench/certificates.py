@@ -137,7 +137,7 @@ def out_folder(name: str | None) -> pathlib.Path:
 def define_flags() -> None:
     """Defines the command's flags; importing the module defines none."""
     flags.DEFINE_list("targets", list(TARGETS), "Chips to compile for.")
-    flags.DEFINE_list("presets", [*PRESETS, abstract.EXTRA], "Presets.")
+    flags.DEFINE_list("presets", [*PRESETS, *abstract.EXTRAS], "Presets.")
     flags.DEFINE_string("out", None, "Folder of the certificates.")
     flags.DEFINE_bool("compile", True, "Whether to compile, and not to lower alone.")
     flags.DEFINE_bool("largest", False, "Whether to search for the largest batches: slow.")

@@ -156,7 +156,7 @@ def test_the_sources_of_the_presets():
     assert vits.pixels.shape == (2, 2700, 224 * 224) and vits.rows.shape == (2, 1734)
     stream = abstract.abstract_source(abstract.experiment_of("folder_ijepa"))
     assert stream.images.shape == (3, 25, 64, 48, 48, 3)
-    lejepa = abstract.experiment_of(abstract.EXTRA).objective
+    lejepa = abstract.experiment_of("lejepa_vits").objective
     assert lejepa.views.local_size == 96 and lejepa.encoder.dtype == "bfloat16"
     with pytest.raises(InputError, match="--presets='nothing' must be one of"):
         abstract.experiment_of("nothing")
