@@ -267,8 +267,10 @@ class Stage:
             rotation, scale, translation = (
                 pose[owner] for pose in self.scene.poses(z_L, camera, cameras)
             )
-            center = jnp.einsum("sij,sj->si", rotation, template.center) * scale[:, None]
-            to_local = jnp.einsum("sij,skj->sik", template.to_local, rotation)
+            # A TPU's default, bfloat16, would round poses to 8 bits: 0.2 % of the pixels differ.
+            multiply = functools.partial(jnp.einsum, precision="highest")
+            center = multiply("sij,sj->si", rotation, template.center) * scale[:, None]
+            to_local = multiply("sij,skj->sik", template.to_local, rotation)
             placed = template._replace(
                 center=center + translation, to_local=to_local / scale[:, None, None]
             )

@@ -105,11 +105,8 @@ def test_products_are_in_the_types_that_are_meant(name, devices):
 
 
 @each
-def test_products_are_in_full_precision(name, devices, request):
+def test_products_are_in_full_precision(name, devices):
     """By default a TPU multiplies float32 in bfloat16."""
-    if name.startswith("motion"):
-        reason = "poses of bodies are multiplied by default"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     lines = products(lowered(name, devices)[1])
     assert lines and all("precision = [HIGHEST, HIGHEST]" in line for line in lines)
 
