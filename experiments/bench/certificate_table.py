@@ -3,6 +3,8 @@
 import collections
 from typing import Any
 
+from experiments.bench import parts
+
 Entry = dict[str, Any]
 
 HEAD = (
@@ -16,6 +18,48 @@ PROPERTIES = (
 )  # fmt: skip
 
 
+PARTS = (
+    "part", "target", "GFLOP a chip", "ms by compute / memory / network", "arguments MB",
+    "temporaries MB", "products", "sums over chips: MB, place in the schedule", "host", "compile s",
+)  # fmt: skip
+
+
+def summary(entry: Entry) -> str:
+    """Returns a line for the log."""
+    return " | ".join(row(entry) if _is_step(entry) else part(entry))
+
+
+def part(entry: Entry) -> list[str]:
+    """Returns the cells of a program beside the steps."""
+    cells = [entry["preset"], entry["target"]]
+    if "fits" not in entry:
+        why = f"refused: {entry['refused']}" if "refused" in entry else "not compiled"
+        return [*cells, why, *[""] * (len(PARTS) - 3)]
+    return [
+        *cells,
+        f"{entry['flops_per_chip'] / 1e9:.3g}",
+        _milliseconds(entry),
+        f"{entry['argument_bytes'] / 1e6:.1f}",
+        f"{entry['temporary_bytes'] / 1e6:.1f}",
+        _products(entry),
+        sums(entry["collectives"]),
+        ", ".join(entry["host_transfers"]) or "none",
+        f"{entry['compile_seconds']:.0f}",
+    ]
+
+
+def _is_step(entry: Entry) -> bool:
+    return entry["preset"] not in parts.PARTS
+
+
+def _milliseconds(entry: Entry) -> str:
+    return " / ".join(f"{1e3 * t:.3g}" for t in entry["seconds"].values())
+
+
+def _products(entry: Entry) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(entry["products"].items()))
+
+
 def row(entry: Entry) -> list[str]:
     """Returns the cells of an entry's bounds and needs."""
     cells = [entry["preset"], entry["target"]]
@@ -27,7 +71,7 @@ def row(entry: Entry) -> list[str]:
     low, high = entry["mfu"]
     return [
         *cells,
-        " / ".join(f"{1e3 * t:.2f}" for t in entry["seconds"].values()),
+        _milliseconds(entry),
         f"{low:.0%} - {high:.0%} ({entry['bound_by']})",
         f"{entry['needed_bytes'] / 1e9:.2f}{'' if entry['fits'] else ' (too much)'}",
         str(entry.get("largest_batch", "")),
@@ -46,7 +90,7 @@ def properties(entry: Entry) -> list[str]:
         entry["target"],
         f"{entry['state_bytes'] / 1e6:.1f}, {donated}",
         ", ".join(entry["host_transfers"]) or "none",
-        ", ".join(f"{n} {kind}" for kind, n in sorted(entry["products"].items())),
+        _products(entry),
         sums(entry["collectives"]),
         f"{len(entry['copies'])}, {copied:.0%} of the bytes" if entry["copies"] else "none",
     ]
@@ -67,11 +111,15 @@ def sums(collectives: list[dict[str, Any]]) -> str:
 
 
 def markdown(entries: list[Entry]) -> str:
-    """Returns both tables of all entries: compiled and bounded, not run."""
-    compiled = [entry for entry in entries if "fits" in entry]
-    bounds = [list(HEAD), ["---"] * len(HEAD), *map(row, entries)]
-    proofs = [list(PROPERTIES), ["---"] * len(PROPERTIES), *map(properties, compiled)]
-    return f"{_table(bounds)}\n{_table(proofs)}"
+    """Returns the tables of all entries: compiled and bounded, not run."""
+    steps = [entry for entry in entries if _is_step(entry)]
+    compiled = [entry for entry in steps if "fits" in entry]
+    tables = [
+        (HEAD, map(row, steps)),
+        (PROPERTIES, map(properties, compiled)),
+        (PARTS, [part(entry) for entry in entries if not _is_step(entry)]),
+    ]
+    return "\n".join(_table(head, list(rows)) for head, rows in tables)
 
 
 def line(cells: list[str]) -> str:
@@ -79,5 +127,5 @@ def line(cells: list[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
 
 
-def _table(rows: list[list[str]]) -> str:
-    return "".join(map(line, rows))
+def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
+    return "".join(map(line, [list(head), ["---"] * len(head), *rows])) if rows else ""

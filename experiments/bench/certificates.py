@@ -1,7 +1,7 @@
-"""Training steps compiled for TPUs and GPUs that are not there: their needs and their bounds.
+"""Programs compiled for TPUs and GPUs that are not there: their needs and their bounds.
 
-Each preset's whole `Trainer.step`, at its published size, is lowered and compiled for each target
-from shapes alone. Nothing is run: times are bounds from the data sheets (`targets`), compute by
+Each preset's whole `Trainer.step`, at its published size, and the programs beside it (`parts`) are
+lowered and compiled for each target from shapes alone. Nothing is run: times are bounds from the data sheets (`targets`), compute by
 model FLOPs at the bfloat16 peak, memory by the bytes of the compiled instructions (an upper bound),
 network by the bytes of the collectives. The predicted MFU lies between all three one after another
 and all three at once; real steps may be slower than both.
@@ -11,7 +11,7 @@ same program is never compiled twice. With --budgets=DIR the entries are also co
 stored there, and a number that is worse fails the command.
 
 Command: python -m experiments.certificates --out=DIR [--targets=v5e:2x2,h100x1] [--presets=...]
-    [--nocompile] [--largest] [--budgets=tests/certificates [--store]]
+    [--parts=...] [--nocompile] [--largest] [--budgets=tests/certificates [--store]]
 Needs pip install socialjepa_jax[aot-tpu] for TPUs and [aot-cuda] for GPUs, best in an environment
 of its own; one process at a time can compile for TPUs.
 Cost: one to four minutes of CPU time for a step and target, seconds with --nocompile.
@@ -27,11 +27,19 @@ from typing import Any
 import jax
 from absl import flags, logging
 
-from experiments.bench import abstract, budgets, certificate_table, compiling, facts, targets
+from experiments.bench import (
+    abstract,
+    budgets,
+    certificate_table,
+    compiling,
+    facts,
+    parts,
+    targets,
+)
 from experiments.bench.targets import Target
 from socialjepa_jax import records
 from socialjepa_jax.config import Experiment
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import InputError, check_one_of
 from socialjepa_jax.running.presets import PRESETS
 
 TARGETS = ("v5e:2x2", "v5e:16x16", "h100x1", "h100x4", "h100x8")
@@ -64,6 +72,23 @@ def certify(
     except REFUSALS as error:
         return found | {"refused": refusal(error)}
     found |= facts.of_compiled(compiled, found["steps_per_call"])
+    return found | facts.bounds(found, target)
+
+
+def certify_part(
+    name: str, target: Target, folder: pathlib.Path | None = None, compiles: bool = True
+) -> dict[str, Any]:
+    """Returns the certificate of one of `parts.PARTS`; arguments as those of `certify`."""
+    found: dict[str, Any] = {}
+    try:
+        part = parts.PARTS[name](target.devices())
+        found |= facts.of_part(part, target)
+        if not compiles:
+            return found
+        compiled = compiling.compile_for(part.program, target, folder)
+    except REFUSALS as error:
+        return found | {"refused": refusal(error)}
+    found |= facts.of_compiled(compiled, part.calls)
     return found | facts.bounds(found, target)
 
 
@@ -138,6 +163,7 @@ def define_flags() -> None:
     """Defines the command's flags; importing the module defines none."""
     flags.DEFINE_list("targets", list(TARGETS), "Chips to compile for.")
     flags.DEFINE_list("presets", [*PRESETS, *abstract.EXTRAS], "Presets.")
+    flags.DEFINE_list("parts", [], f"Programs beside the steps: {', '.join(parts.PARTS)}.")
     flags.DEFINE_string("out", None, "Folder of the certificates.")
     flags.DEFINE_bool("compile", True, "Whether to compile, and not to lower alone.")
     flags.DEFINE_bool("largest", False, "Whether to search for the largest batches: slow.")
@@ -146,29 +172,43 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    """Certifies all pairs of presets and targets."""
+    """Certifies all pairs of steps and targets, and of parts and targets."""
     given = flags.FLAGS
     jax.config.update("jax_platforms", "cpu")  # never the device of this machine
     chips = [targets.parse(name) for name in given.targets or [""]]
-    experiments = {name: abstract.experiment_of(name) for name in given.presets or [""]}
+    experiments = {name: abstract.experiment_of(name) for name in given.presets}
+    for name in given.parts:
+        check_one_of(tuple(parts.PARTS), **{"--parts": name})
+    if not (experiments or given.parts):
+        raise InputError("--presets= and --parts= name nothing to certify")
     folder = out_folder(given.out)
-    kept = folder / "programs"
     for target in chips:
         target.devices()
     entries = []
-    for target, (name, experiment) in itertools.product(chips, experiments.items()):
+    for target, (name, experiment) in itertools.product(
+        chips, [*experiments.items(), *((name, None) for name in given.parts)]
+    ):
         entry = {"preset": name, "target": target.name, "versions": compiling.versions()}
-        entry |= certify(experiment, target, kept, given.compile)
-        if given.largest and "fits" in entry:
-            entry["largest_batch"] = largest_batch(experiment, target, kept)
-        logging.info("%s", " | ".join(certificate_table.row(entry)))
+        entry |= _certified(name, experiment, target, folder / "programs")
+        logging.info("%s", certificate_table.summary(entry))
         entries.append(entry)
         records.write_json(folder / "certificates.json", entries)
-    records.write_atomically(
-        folder / "certificates.md", certificate_table.markdown(entries).encode()
-    )
-    print(certificate_table.markdown(entries), end="")
+    table = certificate_table.markdown(entries)
+    records.write_atomically(folder / "certificates.md", table.encode())
+    print(table, end="")
     if given.budgets:
         budgets.check(entries, pathlib.Path(given.budgets))
         if given.store:
             budgets.write(entries, pathlib.Path(given.budgets))
+
+
+def _certified(
+    name: str, experiment: Experiment | None, target: Target, kept: pathlib.Path
+) -> dict[str, Any]:
+    compiles = flags.FLAGS.compile
+    if experiment is None:
+        return certify_part(name, target, kept, compiles)
+    entry = certify(experiment, target, kept, compiles)
+    if flags.FLAGS.largest and "fits" in entry:
+        entry["largest_batch"] = largest_batch(experiment, target, kept)
+    return entry

@@ -10,6 +10,7 @@ import jax
 from experiments.bench import hlo, programs, stablehlo
 from experiments.bench.abstract import Lowered
 from experiments.bench.compiling import Compiled
+from experiments.bench.parts import Part
 from experiments.bench.programs import Collective
 from experiments.bench.targets import Target
 
@@ -37,6 +38,13 @@ def of_lowered(lowered: Lowered, target: Target) -> dict[str, Any]:
         "donated_leaves": len(re.findall(r"tf\.aliasing_output|jax\.buffer_donor", text)),
         **of_products(stablehlo.products(text), dtype, target),
     }
+
+
+def of_part(part: Part, target: Target) -> dict[str, Any]:
+    """Returns what the StableHLO of a program beside the steps says."""
+    found = stablehlo.products(part.program.as_text(debug_info=True))
+    shares = {"flops_per_chip": part.flops / part.calls, "steps_per_call": part.calls}
+    return shares | of_products(found, "float32", target)
 
 
 def of_products(found: list[stablehlo.Product], dtype: str, target: Target) -> dict[str, Any]:
