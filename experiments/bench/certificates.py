@@ -1,10 +1,10 @@
 """Programs compiled for TPUs and GPUs that are not there: their needs and their bounds.
 
 Each preset's whole `Trainer.step`, at its published size, and the programs beside it (`parts`) are
-lowered and compiled for each target from shapes alone. Nothing is run: times are bounds from the data sheets (`targets`), compute by
-model FLOPs at the bfloat16 peak, memory by the bytes of the compiled instructions (an upper bound),
-network by the bytes of the collectives. The predicted MFU lies between all three one after another
-and all three at once; real steps may be slower than both.
+lowered and compiled for each target from shapes alone. Nothing is run: times are bounds from the
+data sheets (`targets`), compute by model FLOPs at the bfloat16 peak, memory by the bytes of the
+compiled instructions (an upper bound), network by the bytes of the collectives. The predicted MFU
+lies between all three one after another and all three at once; real steps may be slower than both.
 
 What a compiler refuses is recorded with its message. Compiled programs are kept in --out, and the
 same program is never compiled twice. With --budgets=DIR the entries are also compared with those
