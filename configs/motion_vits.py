@@ -19,7 +19,7 @@ from socialjepa_jax.config import (
 )
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.models.vit import SIZES, ViTConfig
-from socialjepa_jax.objectives.frame_pairs import FramePairs
+from socialjepa_jax.objectives.pairs.frames import FramePairs
 from socialjepa_jax.optim import AdamW
 
 

@@ -9,7 +9,7 @@ Shape key: B images of this shard, G crops of the teacher, V crops of the studen
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.objectives.crossentropy import between_crops
+from socialjepa_jax.objectives.shared.crossentropy import between_crops
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 

@@ -11,7 +11,7 @@ Shape key: B images of this shard, D features, C crops, P patches, K outputs.
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.objectives.crossentropy import HIGHEST, unit_rows
+from socialjepa_jax.objectives.shared.crossentropy import HIGHEST, unit_rows
 from socialjepa_jax.objectives.swav import sinkhorn
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 

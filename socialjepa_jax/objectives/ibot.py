@@ -11,8 +11,8 @@ import math
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.objectives.crossentropy import at_masked
 from socialjepa_jax.objectives.dino import teacher_targets
+from socialjepa_jax.objectives.shared.crossentropy import at_masked
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 State = tuple[jax.Array, ...]  # the mask, blocks drawn, and how many of the last were not taken

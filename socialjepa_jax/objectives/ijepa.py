@@ -22,7 +22,7 @@ from socialjepa_jax.models.masking import BlockSampler, MaskConfig, Masks
 from socialjepa_jax.models.transformer import normalize
 from socialjepa_jax.models.vit import ViT, ViTConfig
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.losses import variance
+from socialjepa_jax.objectives.shared.losses import variance
 from socialjepa_jax.sharding import Reduce
 
 ERRORS = {"mse": jnp.square, "smooth_l1": optax.losses.huber_loss}

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.errors import check_one_of, check_positive
-from socialjepa_jax.objectives import losses
 from socialjepa_jax.objectives.base import HParams, Metrics
-from socialjepa_jax.objectives.embedding import PairObjective
+from socialjepa_jax.objectives.shared import losses
+from socialjepa_jax.objectives.shared.embedding import PairObjective
 from socialjepa_jax.sharding import Reduce
 
 KERNELS = {"code": 0.5, "paper": 1.0}  # times d^2 / sigma^2

@@ -16,8 +16,8 @@ import optax
 from socialjepa_jax.errors import check_in_range, check_one_of
 from socialjepa_jax.models.functional import Functional
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.embedding import JointEmbedding, update_running
-from socialjepa_jax.objectives.sigreg_term import SigRegTerm
+from socialjepa_jax.objectives.shared.embedding import JointEmbedding, update_running
+from socialjepa_jax.objectives.shared.sigreg_term import SigRegTerm
 from socialjepa_jax.sharding import Reduce
 
 

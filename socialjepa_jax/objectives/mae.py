@@ -26,7 +26,7 @@ from socialjepa_jax.models.heads import PixelDecoder
 from socialjepa_jax.models.masking import random_subsets
 from socialjepa_jax.models.vit import ViT, ViTConfig, patchify
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.losses import variance
+from socialjepa_jax.objectives.shared.losses import variance
 from socialjepa_jax.sharding import Reduce
 
 VARIANCE_EPS = 1e-6  # added to the variance of a patch's pixels, as in the published code

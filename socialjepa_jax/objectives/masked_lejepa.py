@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from socialjepa_jax.errors import check_one_of
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.ijepa import IJepa, Tokens
-from socialjepa_jax.objectives.sigreg_term import SigRegTerm
+from socialjepa_jax.objectives.shared.sigreg_term import SigRegTerm
 from socialjepa_jax.sharding import Reduce
 
 

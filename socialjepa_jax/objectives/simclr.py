@@ -9,7 +9,7 @@ Shape key: B images of this shard, N images of all shards, D features.
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.objectives.crossentropy import HIGHEST, identify, own_part, unit_rows
+from socialjepa_jax.objectives.shared.crossentropy import HIGHEST, identify, own_part, unit_rows
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 

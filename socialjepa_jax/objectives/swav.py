@@ -12,7 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.objectives.crossentropy import HIGHEST, between_crops, own_part, unit_rows
+from socialjepa_jax.objectives.shared.crossentropy import (
+    HIGHEST,
+    between_crops,
+    own_part,
+    unit_rows,
+)
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 

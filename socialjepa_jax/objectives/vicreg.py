@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import jax
 
 from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of
-from socialjepa_jax.objectives import losses
 from socialjepa_jax.objectives.base import HParams, Metrics
-from socialjepa_jax.objectives.embedding import PairObjective
+from socialjepa_jax.objectives.shared import losses
+from socialjepa_jax.objectives.shared.embedding import PairObjective
 from socialjepa_jax.sharding import Reduce
 
 

@@ -9,7 +9,7 @@ from socialjepa_jax.errors import InputError
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.cnn import CNN, CNNConfig
 from socialjepa_jax.models.functional import functional
-from socialjepa_jax.objectives.frame_pairs import FramePairs
+from socialjepa_jax.objectives.pairs.frames import FramePairs
 
 TINY = CNNConfig(image_size=8, channels=2, widths=(4, 6), hidden=5, outputs=3)
 

@@ -4,9 +4,9 @@ from tests.mutants.mutant import Mutant
 
 _IJEPA = "socialjepa_jax/objectives/ijepa.py"
 _LEJEPA = "socialjepa_jax/objectives/lejepa.py"
-_LOSSES = "socialjepa_jax/objectives/losses.py"
-_EMBEDDING = "socialjepa_jax/objectives/embedding.py"
-_TERM = "socialjepa_jax/objectives/sigreg_term.py"
+_LOSSES = "socialjepa_jax/objectives/shared/losses.py"
+_EMBEDDING = "socialjepa_jax/objectives/shared/embedding.py"
+_TERM = "socialjepa_jax/objectives/shared/sigreg_term.py"
 _TRANSFORMER = "socialjepa_jax/models/transformer.py"
 _MASKING = "socialjepa_jax/models/masking.py"
 _QUADRATURE = "socialjepa_jax/sigreg/quadrature.py"
@@ -15,9 +15,9 @@ _UNIVARIATE = "socialjepa_jax/sigreg/univariate.py"
 
 _ALGORITHM_2 = ("tests/objectives/lejepa_test.py::test_loss_against_algorithm_2",)
 _VIEWS = ("tests/objectives/lejepa_test.py::test_the_loss_is_that_of_its_views",)
-_PUBLISHED = ("tests/objectives/losses_test.py",)
+_PUBLISHED = ("tests/objectives/shared/losses_test.py",)
 _SHARDED = (
-    "tests/objectives/pairs_test.py::test_the_sharded_loss_is_the_loss_of_the_global_batch",
+    "tests/objectives/pairs/vectors_test.py::test_the_sharded_loss_is_the_loss_of_the_global_batch",
 )
 _VICREG = ("tests/objectives/vicreg_test.py::test_loss_against_float64",)
 _LAYERS = ("tests/models/transformer_test.py",)
@@ -113,7 +113,7 @@ OBJECTIVES = (
         _TERM,
         'agent_key(hparams.get("seed", 0), Stream.FIXED_SLICES)',
         "agent_key(0, Stream.FIXED_SLICES)",
-        ("tests/objectives/sigreg_term_test.py",),
+        ("tests/objectives/shared/sigreg_term_test.py",),
     ),
     Mutant(
         "SIGReg is of the views of an image",
@@ -183,7 +183,7 @@ OBJECTIVES = (
         _EMBEDDING,
         "old + STATISTICS_MOMENTUM * (jax.lax.stop_gradient(new) - old)",
         "new + STATISTICS_MOMENTUM * (old - jax.lax.stop_gradient(new))",
-        ("tests/objectives/embedding_test.py::test_running_statistics_move_pass_by_pass",),
+        ("tests/objectives/shared/embedding_test.py::test_running_statistics_move_pass_by_pass",),
     ),
     Mutant(
         "pixels are normalised with a biased variance",
@@ -194,10 +194,10 @@ OBJECTIVES = (
     ),
     Mutant(
         "lambda of pairs weighs the alignment",
-        "socialjepa_jax/objectives/pairs.py",
+        "socialjepa_jax/objectives/pairs/vectors.py",
         "weight * penalty + (1.0 - weight) * align",
         "weight * align + (1.0 - weight) * penalty",
-        ("tests/objectives/pairs_test.py::test_paper_convention_against_float64",),
+        ("tests/objectives/pairs/vectors_test.py::test_paper_convention_against_float64",),
     ),
     # Networks.
     Mutant(

@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax.objectives import crossentropy, dino, dinov2
+from socialjepa_jax.objectives import dino, dinov2
+from socialjepa_jax.objectives.shared import crossentropy
 from tests.objectives import rivals_oracle as oracle
 from tests.objectives.ibot_test import BATCH as PATCHES
 from tests.objectives.ibot_test import GOLDEN as FEW_PATCHES

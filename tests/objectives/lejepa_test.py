@@ -12,7 +12,7 @@ from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.lejepa import LeJepa, prediction_loss
-from socialjepa_jax.objectives.sigreg_term import SigRegTerm
+from socialjepa_jax.objectives.shared.sigreg_term import SigRegTerm
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import PAPER, sample_directions
 

@@ -1,6 +1,6 @@
 """Losses of the rivals in float64 NumPy, written from their papers, with gradients by differences.
 
-Shape key: as in `socialjepa_jax.objectives.crossentropy`.
+Shape key: as in `socialjepa_jax.objectives.shared.crossentropy`.
 """
 
 import numpy as np

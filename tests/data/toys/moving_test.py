@@ -24,7 +24,7 @@ from socialjepa_jax.data.toys import MotionData, motion, moving
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.patch_net import PatchNetConfig
-from socialjepa_jax.objectives.frame_pairs import FramePairs
+from socialjepa_jax.objectives.pairs.frames import FramePairs
 
 CAMERAS, SEEDS, BATCH = (0, 1, 0), (0, 1, 2), 8
 REAL = MotionData(image_size=16, pool=64, states=40, walk=20)

@@ -1,7 +1,7 @@
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.objectives.sigreg_term import SigRegTerm
+from socialjepa_jax.objectives.shared.sigreg_term import SigRegTerm
 from socialjepa_jax.sharding import Reduce
 
 

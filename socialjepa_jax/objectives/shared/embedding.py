@@ -26,7 +26,7 @@ from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import Projector
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.losses import covariance
+from socialjepa_jax.objectives.shared.losses import covariance
 from socialjepa_jax.sharding import Reduce
 
 STATISTICS_MOMENTUM = 0.1  # weight of a new batch in the running statistics

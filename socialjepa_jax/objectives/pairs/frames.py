@@ -25,10 +25,10 @@ from socialjepa_jax.models.encoders import EncoderConfig
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import Linear, Projector
 from socialjepa_jax.models.patch_net import PatchNetConfig
-from socialjepa_jax.objectives import losses
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
-from socialjepa_jax.objectives.embedding import Statistics, update_running
-from socialjepa_jax.objectives.pairs import CONTRASTIVE, PairTerms
+from socialjepa_jax.objectives.pairs.vectors import CONTRASTIVE, PairTerms
+from socialjepa_jax.objectives.shared import losses
+from socialjepa_jax.objectives.shared.embedding import Statistics, update_running
 from socialjepa_jax.sharding import Reduce
 
 RHO_MOMENTUM = 0.02  # weight of a new batch in the running correlation

@@ -16,8 +16,8 @@ from socialjepa_jax.errors import InputError, check_one_of, check_positive
 from socialjepa_jax.models.coupling import CouplingConfig, matched_encoder
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import MLP, MLPConfig
-from socialjepa_jax.objectives import losses
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
+from socialjepa_jax.objectives.shared import losses
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import Quadrature
 

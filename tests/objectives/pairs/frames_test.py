@@ -17,8 +17,8 @@ from socialjepa_jax.models.patch_net import PatchNetConfig
 from socialjepa_jax.models.resnet import ResNetConfig
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives import OBJECTIVES
-from socialjepa_jax.objectives.frame_pairs import RHO_MOMENTUM, FramePairs
 from socialjepa_jax.objectives.pairs import CONTRASTIVE, REGULARIZERS
+from socialjepa_jax.objectives.pairs.frames import RHO_MOMENTUM, FramePairs
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import sample_directions
 

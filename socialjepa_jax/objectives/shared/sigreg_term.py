@@ -12,7 +12,7 @@ from socialjepa_jax import sigreg
 from socialjepa_jax.errors import check_in_range, check_non_negative, check_one_of, check_positive
 from socialjepa_jax.keys import Stream, agent_key
 from socialjepa_jax.objectives.base import HParams, Metrics
-from socialjepa_jax.objectives.losses import sigreg_of_views
+from socialjepa_jax.objectives.shared.losses import sigreg_of_views
 from socialjepa_jax.sharding import Reduce
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax.objectives import losses
+from socialjepa_jax.objectives.shared import losses
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import sigreg
 
