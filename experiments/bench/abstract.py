@@ -23,7 +23,7 @@ from socialjepa_jax.config import Experiment, from_config_dict
 from socialjepa_jax.data import MotionData, ToysData
 from socialjepa_jax.data.base import ObservationTable
 from socialjepa_jax.data.pairing import pair_views
-from socialjepa_jax.data.resident import ResidentImages
+from socialjepa_jax.data.resident import ResidentImages, row_shape
 from socialjepa_jax.data.streaming import StreamedWindow
 from socialjepa_jax.data.toys import world
 from socialjepa_jax.data.toys.moving import MotionPool, MotionStream
@@ -90,13 +90,14 @@ def abstract_source(experiment: Experiment) -> Any:
     if isinstance(data, MotionData):
         if not data.pool:
             return MotionStream(mean, std, data, array(jnp.int32))
-        return MotionPool(mean, std, data, array(jnp.uint8, data.pool, math.prod(data.pair_shape)))
+        pixels = array(jnp.uint8, data.pool, *row_shape(math.prod(data.pair_shape)))
+        return MotionPool(mean, std, data, pixels)
     if getattr(data, "read", "") == "stream":
         batch = (run.steps_per_call, run.batch_size)
         images, rows = array(jnp.uint8, *batch, *shape), array(jnp.int32, *batch)
         return StreamedWindow(images, rows, array(jnp.int32), mean, std, experiment.augment)
     states, trained = states_of(experiment)
-    pixels = array(jnp.uint8, states, math.prod(shape))
+    pixels = array(jnp.uint8, states, *row_shape(math.prod(shape)))
     return ResidentImages(pixels, array(jnp.int32, trained), mean, std, shape, experiment.augment)
 
 

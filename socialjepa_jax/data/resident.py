@@ -4,6 +4,7 @@ Shape key: A agents, K cameras, N states, R training rows, B batch, H height, W 
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.data.protocols import Batch, Opening
 from socialjepa_jax.keys import Stream, agent_key, step_keys
 
+_WIDEST = 1 << 15  # bytes of a row that TPUs gather whole
+_LANES = 128
+
 
 @functools.partial(
     jax.tree_util.register_dataclass,
@@ -29,11 +33,10 @@ from socialjepa_jax.keys import Stream, agent_key, step_keys
 class ResidentImages:
     """The images of each agent's camera, whole on its devices; a `Source`.
 
-    Images are flat rows, which accelerators gather as they lie; of other layouts a TPU makes a copy
-    in every call.
+    Images are rows that accelerators gather as they lie, see `flat_rows`.
 
     Attributes:
-        pixels: u8[A, N, H W C].
+        pixels: u8[A, N, H W C], wide ones u8[A, N, H W C / 128, 128].
         rows: i32[A, R], the states that may be trained on.
         mean, std: f32[A, C], pixel statistics of the training images, on the scale [0, 1].
         shape: (H, W, C).
@@ -50,7 +53,7 @@ class ResidentImages:
     @property
     def images(self) -> jax.Array:
         """Returns the images u8[..., N, H, W, C]."""
-        return self.pixels.reshape(*self.pixels.shape[:-1], *self.shape)
+        return from_rows(self.pixels, self.shape)
 
     def specs(self) -> "ResidentImages":
         """Returns the shardings: every array is split over agents and replicated over 'data'."""
@@ -62,13 +65,35 @@ class ResidentImages:
         positions = order.batch_rows(key, step, self.rows.shape[0], batch_size)
         index = self.rows[sharding.own_rows(positions)]
         key = step_keys(seed, step)[1]
-        images = self.pixels[index].reshape(-1, *self.shape)
+        images = from_rows(self.pixels[index], self.shape)
         return image_batch(images, index, key, self.augmentation, self.mean, self.std)
 
 
 def flat_rows(images: np.ndarray) -> np.ndarray:
-    """Lays images [A, N, ...] out as the rows [A, N, X] that sources gather on devices."""
-    return images.reshape(*images.shape[:2], -1)
+    """Lays images [A, N, ...] out as the rows [A, N, *row_shape] that sources gather on devices.
+
+    Of other layouts a TPU makes a copy in every call: of images with several axes in its tiles, and
+    of rows of more than 32 kB, which it gathers in parts, in every step. Those lie as rows of 128,
+    filled up with zeros.
+    """
+    rows = images.reshape(*images.shape[:2], -1)
+    shape = row_shape(rows.shape[-1])
+    missing = math.prod(shape) - rows.shape[-1]
+    if missing:
+        rows = np.pad(rows, ((0, 0), (0, 0), (0, missing)))
+    return rows.reshape(*rows.shape[:2], *shape)
+
+
+def row_shape(size: int) -> tuple[int, ...]:
+    """Returns the shape in which an image of `size` bytes lies on devices."""
+    return (size,) if size <= _WIDEST else (-(-size // _LANES), _LANES)
+
+
+def from_rows(rows: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Returns the images [..., *shape] of rows [..., *row_shape]."""
+    size = math.prod(shape)
+    lead = rows.shape[: rows.ndim - len(row_shape(size))]
+    return rows.reshape(*lead, -1)[..., :size].reshape(*lead, *shape)
 
 
 def image_batch(

@@ -1,6 +1,7 @@
 """The lowered training step of every objective: sums over devices, donation, layout of images."""
 
 import functools
+import math
 import re
 
 import jax
@@ -12,7 +13,7 @@ from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.data.protocols import Opening
-from socialjepa_jax.data.resident import ResidentFeed, ResidentImages
+from socialjepa_jax.data.resident import ResidentFeed, ResidentImages, row_shape
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
@@ -90,6 +91,29 @@ def test_resident_images_are_gathered_as_flat_rows():
     assert gathers == [f"1x{STATES}x{16 * 16 * 3}"]
 
 
+def batches_of(shape, images, place, mesh):
+    """Lowers a batch of 8 of resident images of one shape."""
+    width = row_shape(math.prod(shape))
+    shapes = (("u1", images, *width), ("i4", STATES), ("f4", shape[2]), ("f4", shape[2]))
+    arrays = [jax.ShapeDtypeStruct((1, *s), t, sharding=place) for t, *s in shapes]
+    source = ResidentImages(*arrays, shape, Augment(flip=True))
+
+    def batch(source):
+        one = jax.tree.map(lambda x: x[0], source)
+        return one.batch(jax.numpy.int32(0), jax.numpy.uint32(3), BATCH)["image"]
+
+    spread = jax.P((sharding.AGENT, sharding.DATA))
+    step = jax.shard_map(batch, mesh=mesh, in_specs=(source.specs(),), out_specs=spread)
+    return jax.jit(step).lower(source)
+
+
+def test_wide_images_are_gathered_as_rows_of_128():
+    """TPUs gather flat rows of more than 32 kB in parts, which copies all images in every step."""
+    mesh = sharding.make_mesh(1, BATCH, jax.devices()[:DEVICES])
+    text = batches_of((192, 192, 1), STATES, sharding.by_agent(mesh), mesh).as_text()
+    assert re.findall(r"gather.*?: \(tensor<([\dx]+)xui8>", text) == [f"{STATES}x288x128"]
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_models_in_bfloat16_have_no_float32_products(name):
     """Those left are of statistics, losses, crops and norms, by the files they come from."""
@@ -106,16 +130,7 @@ def test_temporaries_do_not_grow_with_the_resident_images():
     place = sharding.by_agent(mesh)
 
     def temporaries(images):
-        shapes = (("u1", images, 16 * 16 * 3), ("i4", STATES), ("f4", 3), ("f4", 3))
-        arrays = [jax.ShapeDtypeStruct((1, *s), t, sharding=place) for t, *s in shapes]
-        source = ResidentImages(*arrays, (16, 16, 3), Augment(flip=True))
-
-        def batch(source):
-            one = jax.tree.map(lambda x: x[0], source)
-            return one.batch(jax.numpy.int32(0), jax.numpy.uint32(3), BATCH)["image"]
-
-        spread = jax.P((sharding.AGENT, sharding.DATA))
-        step = jax.shard_map(batch, mesh=mesh, in_specs=(source.specs(),), out_specs=spread)
-        return jax.jit(step).lower(source).compile().memory_analysis().temp_size_in_bytes
+        lowered = batches_of((16, 16, 3), images, place, mesh)
+        return lowered.compile().memory_analysis().temp_size_in_bytes
 
     assert 0 < temporaries(40_000) == temporaries(40)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from socialjepa_jax import sharding
 from socialjepa_jax.data import resident
@@ -69,3 +70,23 @@ def test_channel_statistics_are_the_exact_moments():
     np.testing.assert_allclose(std[[0, 2]], exact.std(axis=(0, 1, 2))[[0, 2]], rtol=1e-6)
     assert std[1] == 1  # a constant channel is not divided by zero
     assert mean.dtype == std.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("shape", "lies_as"),
+    [
+        ((8, 8, 3), (192,)),
+        ((128, 256, 1), (1 << 15,)),
+        ((192, 192, 1), (288, 128)),
+        ((2, 105, 105, 3), (517, 128)),  # 66,150 bytes and 26 zeros
+    ],
+)
+def test_wide_images_lie_in_rows_of_128(shape, lies_as):
+    images = np.random.default_rng(0).integers(1, 256, (2, 3, *shape), dtype=np.uint8)
+    rows = resident.flat_rows(images)
+    assert rows.shape == (2, 3, *lies_as) == (2, 3, *resident.row_shape(np.prod(shape)))
+    assert (rows == 0).sum() == rows.size - images.size
+    np.testing.assert_array_equal(resident.from_rows(jnp.asarray(rows), shape), images)
+    np.testing.assert_array_equal(
+        resident.from_rows(jnp.asarray(rows)[1, [2]], shape), images[1, [2]]
+    )

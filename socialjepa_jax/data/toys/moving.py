@@ -23,7 +23,7 @@ from socialjepa_jax.data import order
 from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.data.base import Film, Splits, ViewDataset
 from socialjepa_jax.data.protocols import Batch, Opening
-from socialjepa_jax.data.resident import channel_statistics, chunks, flat_rows
+from socialjepa_jax.data.resident import channel_statistics, chunks, flat_rows, from_rows
 from socialjepa_jax.data.toys import motion
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.dynamics.gennorm import warp
@@ -348,13 +348,13 @@ class MotionPool(_MotionSource):
     @property
     def frames(self) -> jax.Array:
         """Returns the frames u8[..., P, F, H, W, C]."""
-        return self.pixels.reshape(*self.pixels.shape[:-1], *self.data.pair_shape)
+        return from_rows(self.pixels, self.data.pair_shape)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
         key = agent_key(seed, Stream.ORDER)
         index = sharding.own_rows(order.batch_rows(key, step, len(self.pixels), batch_size))
-        pixels = self.pixels[index].reshape(-1, *self.data.pair_shape)
+        pixels = from_rows(self.pixels[index], self.data.pair_shape)
         frames = pixels.astype(jnp.float32) / 255
         draw = jax.random.fold_in(agent_key(seed, Stream.STEP), step)
         return self._batch(frames, jax.random.fold_in(draw, 2), index)
