@@ -2,7 +2,7 @@
 
 A step's needs on a chip are lines in its number of images n: FLOPs f n and bytes of main memory
 a + b n, fitted to the stored certificates of one chip at two batches or more. With N chips of an
-agent the gradient of G bytes is summed as in `scaling_model.sum_seconds`, of which the compiled
+agent the gradient of G bytes is summed as in `links.sum_seconds`, of which the compiled
 schedule hides the share h beside other work:
 
     best  = max(f n / peak, (a + b n) / bandwidth, t(G, N))
@@ -10,12 +10,14 @@ schedule hides the share h beside other work:
 """
 
 import dataclasses
+import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from experiments.bench import targets
-from experiments.bench.scaling_model import Links, sum_seconds
+from experiments.bench import budgets, targets
+from experiments.bench.links import Links, sum_seconds
 from socialjepa_jax.errors import InputError
 
 Entry = dict[str, Any]
@@ -26,6 +28,9 @@ LINKS = {
     "v5e": Links(chips_per_node=256, node_bytes=200e9, network_bytes=25e9, latency=1e-6),
 }
 CHIPS = {"h100": (8, 64, 512), "v5e": (4, 64, 256)}
+PRESETS = ("toys_ijepa_vits", "lejepa_vits")
+TARGETS = ("h100x4", "h100x8", "v5e:2x2", "v5e:16x16")
+IMAGES = {"h100": 256, "v5e": 64}  # of a step on each chip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,24 +109,31 @@ def kind_of(target: str) -> str:
     return "h100" if target.startswith("h100") else "v5e"
 
 
-def report(stored: dict[str, list[Entry]], images: int) -> list[str]:
+def stored(folder: pathlib.Path) -> dict[str, list[Entry]]:
+    """Returns the stored certificates of the two ViT-S steps, by preset."""
+    read = [budgets.read(folder, target) for target in TARGETS]
+    return {name: [part[name] for part in read if name in part] for name in PRESETS}
+
+
+def report(entries: dict[str, list[Entry]], images: dict[str, int] = IMAGES) -> list[str]:
     """Returns the bounds of presets on many chips, as lines of a table.
 
     Args:
-        stored: entries by preset.
-        images: of a step on each chip.
+        entries: by preset.
+        images: of a step on each chip, by kind of chip.
     """
-    lines = ["preset        chips       ms a step        images/s          MFU"]
-    for preset, entries in stored.items():
+    lines = ["chips  images a chip  ms a step  images/s  MFU: compiled and bounded, not run"]
+    for preset, own in entries.items():
         for kind, counts in CHIPS.items():
-            own = [entry for entry in entries if kind_of(entry["target"]) == kind]
-            needs = fit(own)
-            for chips in counts:
-                best, worst = needs.bounds(images, chips)
-                share = needs.flops * images / needs.chip.flops
-                rates = " - ".join(f"{chips * images / t:,.0f}" for t in (worst, best))
-                lines.append(
-                    f"{preset}  {chips:4d} {kind}  {1e3 * best:.1f} - {1e3 * worst:.1f}  {rates}  "
-                    f"{share / worst:.0%} - {share / best:.0%}"
-                )
+            needs = fit([entry for entry in own if kind_of(entry["target"]) == kind])
+            lines += [f"{preset}, {kind}:", *_rows(needs, images[kind], counts)]
     return lines
+
+
+def _rows(needs: Needs, images: int, counts: tuple[int, ...]) -> Iterator[str]:
+    share = needs.flops * images / needs.chip.flops
+    for chips in counts:
+        best, worst = needs.bounds(images, chips)
+        rates = " - ".join(f"{chips * images / t:,.0f}" for t in (worst, best))
+        times = f"{1e3 * best:.1f} - {1e3 * worst:.1f}"
+        yield f"{chips:5d}  {images:4d}  {times}  {rates}  {share / worst:.0%} - {share / best:.0%}"

@@ -15,7 +15,7 @@ from experiments.bench.programs import Collective
 from experiments.bench.targets import Target
 
 # Files whose float32 products are meant: statistics, losses, pixels, norms of gradients.
-FLOAT32 = ("sigreg/", "objectives/", "alignment/", "data/", "optim.py", "agents.py")
+FLOAT32 = ("sigreg/", "objectives/", "alignment/", "data/", "optim", "agents.py")
 SHARE = 0.01  # of the traffic, from which on copies are listed
 
 

@@ -14,7 +14,11 @@ target encoder has no backward pass). A step's compute is `fixed + batch * per_i
 steps of the GPU suite. Without the suite, 0.35 of 790 TFLOP/s and a fixed millisecond are assumed,
 and the report says so.
 
+Below it stand the bounds of compiled steps (`experiments.bench.certified`), which assume nothing
+but data sheets: on up to 512 H100 and a v5e-256.
+
 Command: python -m experiments.scaling_model [--suite=DIR/gpu_suite.json] [--batch=1024]
+    [--certificates=tests/certificates]
 Cost: 3 seconds on one CPU core.
 Expected, on the assumed chip: 77.9, 78.5 and 79.1 ms on 8, 64 and 512 chips of 1,024 images each,
 99.9 to 99.8 % efficient with overlap; one batch of 8,192 is below 90 % from 128 chips on.
@@ -30,7 +34,8 @@ import jax
 import numpy as np
 from absl import flags
 
-from experiments.bench import steps
+from experiments.bench import certified, steps
+from experiments.bench.links import Links, sum_seconds
 from socialjepa_jax.errors import InputError, check_positive
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
@@ -38,24 +43,8 @@ from socialjepa_jax.performance import flops
 from socialjepa_jax.sharding import Reduce
 
 CHIPS = (8, 64, 512)
+STORED = pathlib.Path(__file__).parents[2] / "tests" / "certificates"
 ENOUGH = 0.9  # efficiency
-
-
-@dataclasses.dataclass(frozen=True)
-class Links:
-    """Connections of chips. The defaults are eight H100 with NVLink and a 400 Gbit/s card each.
-
-    Attributes:
-        chips_per_node: g.
-        node_bytes: bytes/s that a chip sends inside its node.
-        network_bytes: bytes/s that a chip sends to other nodes.
-        latency: seconds of a hop in a ring.
-    """
-
-    chips_per_node: int = 8
-    node_bytes: float = 360e9
-    network_bytes: float = 40e9
-    latency: float = 5e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,16 +81,6 @@ def gradient_bytes(objective: IJepa) -> int:
     """Bytes of the float32 gradients that are summed in a step."""
     params, _ = jax.eval_shape(objective.init, jax.random.key(0))
     return sum(4 * math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
-
-
-def sum_seconds(size: float, chips: int, links: Links) -> float:
-    """Seconds of summing `size` bytes over all chips: t of the equation above."""
-    inside = min(chips, links.chips_per_node)
-    nodes = math.ceil(chips / links.chips_per_node)
-    hops = 2 * (inside - 1) + 2 * (nodes - 1)
-    near = 2 * (inside - 1) / inside * size / links.node_bytes
-    far = 2 * (nodes - 1) / nodes * size / inside / links.network_bytes
-    return near + far + hops * links.latency
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,6 +220,7 @@ def define_flags() -> None:
     """Defines the command's flags; importing the module defines none."""
     flags.DEFINE_string("suite", None, "gpu_suite.json with the measured steps of one chip.")
     flags.DEFINE_integer("batch", 1024, "Images of a chip.")
+    flags.DEFINE_string("certificates", str(STORED), "Folder of stored certificates.")
 
 
 def main() -> None:
@@ -250,3 +230,4 @@ def main() -> None:
     objective = steps.ijepa(ViTConfig())
     chip = measured_chip(pathlib.Path(given.suite)) if given.suite else assumed_chip(objective)
     print(report(chip, objective, given.batch, Links()))
+    print("\n".join(certified.report(certified.stored(pathlib.Path(given.certificates)))))
