@@ -28,7 +28,7 @@ from socialjepa_jax.errors import (
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.base import Objective
-from socialjepa_jax.optim import AdamW, Optimizer
+from socialjepa_jax.optim import AdamW, Lars, Optimizer
 from socialjepa_jax.sharding import SUMS
 
 # The registry: fields whose class is chosen by their `kind`.
@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, type]] = {
     "data": dict(DATASETS),
     "objective": dict(OBJECTIVES),
     "encoder": dict(ENCODERS),
-    "optim": {"adamw": AdamW},
+    "optim": {"adamw": AdamW, "lars": Lars},
 }
 _METHODS = {
     "data": ("load", "num_cameras", "image_size", "channels"),

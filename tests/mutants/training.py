@@ -3,7 +3,9 @@
 from tests.mutants.mutant import Mutant
 
 _AGENTS = "socialjepa_jax/agents.py"
-_OPTIM = "socialjepa_jax/optim.py"
+_ADAMW = "socialjepa_jax/optim/adamw.py"
+_GROUPS = "socialjepa_jax/optim/groups.py"
+_SCHEDULES = "socialjepa_jax/optim/schedules.py"
 _KEYS = "socialjepa_jax/keys.py"
 _SHARDING = "socialjepa_jax/sharding.py"
 _CHECKPOINT = "socialjepa_jax/running/checkpoint.py"
@@ -19,7 +21,7 @@ _SKIPS = (
 )
 _STREAMS = ("tests/keys_test.py",)
 _PARTS = ("tests/build_test.py",)
-_OPTIMISER = ("tests/optim_test.py",)
+_OPTIMISER = ("tests/optim/adamw_test.py",)
 _HOOK = ("tests/running/hooks_test.py",)
 _WATCHED = ("tests/running/monitors_test.py",)
 _KEPT = ("tests/running/checkpoint_test.py::test_only_the_newest_checkpoints_are_kept",)
@@ -115,49 +117,49 @@ TRAINING = (
     # The optimiser.
     Mutant(
         "the learning rate is that of the step before",
-        _OPTIM,
-        "rate = rate * learning_rate(step + 1)",
-        "rate = rate * learning_rate(step)",
+        _ADAMW,
+        "rate * rates(step + 1)",
+        "rate * rates(step)",
         ("tests/wiring_test.py", *_OPTIMISER),
     ),
     Mutant(
         "weight decay is that of the step before",
-        _OPTIM,
-        "self.update(grads, opt_state, params, rate, decay(step + 1), groups)",
-        "self.update(grads, opt_state, params, rate, decay(step), groups)",
+        _ADAMW,
+        "decays(step + 1)",
+        "decays(step)",
         _OPTIMISER,
     ),
     Mutant(
         "the cosine begins with the warm-up",
-        _OPTIM,
+        _SCHEDULES,
         "fall(step - warmup))",
         "fall(step))",
         _OPTIMISER,
     ),
     Mutant(
         "weight decay does not scale with the learning rate",
-        _OPTIM,
-        "p - learning_rate * (d + (weight_decay * p if group.decays else 0.0))",
-        "p - learning_rate * d - (weight_decay * p if group.decays else 0.0)",
+        _ADAMW,
+        "p - scaled * (d + (decay * p if group.decays else 0.0))",
+        "p - scaled * d - (decay * p if group.decays else 0.0)",
         _OPTIMISER,
     ),
     Mutant(
         "a frozen parameter moves a step late",
-        _OPTIM,
-        "step >= group.frozen_until if",
-        "step > group.frozen_until if",
+        _GROUPS,
+        "step >= first if",
+        "step > first if",
         _OPTIMISER,
     ),
     Mutant(
         "all clip groups have one norm",
-        _OPTIM,
+        _GROUPS,
         "[i for i, other in enumerate(names) if other == name]",
         "[i for i, other in enumerate(names)]",
         _OPTIMISER,
     ),
     Mutant(
         "the decay ends where it began",
-        _OPTIM,
+        _SCHEDULES,
         "cosine(self.weight_decay, self.final_weight_decay, total_steps)",
         "cosine(self.weight_decay, self.weight_decay, total_steps)",
         _OPTIMISER,
