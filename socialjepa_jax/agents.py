@@ -38,7 +38,18 @@ from socialjepa_jax.objectives.base import (
 )
 from socialjepa_jax.optim import Optimizer
 
-BUCKET = 8 << 20  # bytes of gradients that GPUs sum at once; XLA would take all of them, at the end
+# Compilers sum all gradients at once, after the backward pass. With these options they sum those of
+# some layers while others are computed; seen in compiled schedules, see docs/certificates.md.
+OVERLAP: dict[str, dict[str, Any]] = {
+    "gpu": {"xla_gpu_all_reduce_combine_threshold_bytes": 8 << 20},
+    "tpu": {
+        "xla_jf_crs_combiner_threshold_in_bytes": 2_000_000,
+        "xla_enable_async_all_reduce": True,
+        "xla_tpu_enable_async_collective_fusion": True,
+        "xla_tpu_enable_async_collective_fusion_fuse_all_reduce": True,
+        "xla_tpu_overlap_compute_collective_tc": True,
+    },
+}
 
 PyTree = Any
 Gradient = tuple[tuple[jax.Array, tuple[PyTree, Metrics]], PyTree]  # ((loss, (aux, metrics)), g)
@@ -98,6 +109,7 @@ class Trainer:
             row the agent stays as it is. 0: no update is ever skipped.
         gradient_sums: "float32" | "bfloat16": type in which gradients are summed over an agent's
             devices. "bfloat16" sends half of the bytes and rounds every device's gradient.
+        overlap_sums: ask compilers for accelerators to sum gradients beside the backward pass.
     """
 
     objective: Objective
@@ -109,6 +121,7 @@ class Trainer:
     agent_map: str
     max_skips: int = field(default=0, kw_only=True)
     gradient_sums: str = field(default="float32", kw_only=True)
+    overlap_sums: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         check_one_of(("vmap", "map"), agent_map=self.agent_map)
@@ -245,10 +258,10 @@ class Trainer:
 
     @property
     def compiler_options(self) -> dict[str, Any] | None:
-        """Lets GPUs sum the gradients of the last layers beside the backward pass of the first."""
-        if jax.default_backend() != "gpu" or self.mesh.shape[sharding.DATA] == 1:
+        """Options of the compiler, where an agent's gradients are summed over devices."""
+        if not self.overlap_sums or self.mesh.shape[sharding.DATA] == 1:
             return None
-        return {"xla_gpu_all_reduce_combine_threshold_bytes": BUCKET}
+        return OVERLAP.get(jax.default_backend())
 
     def _compile(self, one: Callable[..., Any], donate: bool = False) -> Callable[..., Any]:
         """Lifts a function of one agent to stacked agents on the mesh, and compiles it."""

@@ -110,6 +110,7 @@ def make_trainer(
         agent_map=choose_agent_map(run.agent_map),
         max_skips=experiment.monitors.max_skips,
         gradient_sums=run.gradient_sums,
+        overlap_sums=run.overlap_sums,
     )
 
 

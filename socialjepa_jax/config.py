@@ -119,6 +119,8 @@ class Run:
         encode_batch: images of a call when latents are extracted.
         gradient_sums: "float32" | "bfloat16": type in which the gradients of an agent are summed
             over its devices.
+        overlap_sums: ask compilers for accelerators to sum gradients beside the backward pass;
+            False where a compiler does not know the options, see `agents.OVERLAP`.
     """
 
     steps: int = 1000
@@ -131,6 +133,7 @@ class Run:
     agent_map: str = "auto"
     encode_batch: int = 256
     gradient_sums: str = "float32"
+    overlap_sums: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -368,7 +371,7 @@ FREE_TO_CHANGE = {
     "config.data": {"workers", "max_broken"},
     "config.run": {
         "log_every", "eval_every", "save_every", "keep_checkpoints", "steps_per_call",
-        "agent_map", "encode_batch",
+        "agent_map", "encode_batch", "overlap_sums",
     },
 }  # fmt: skip
 

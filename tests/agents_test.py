@@ -201,11 +201,13 @@ def test_gradients_may_be_summed_in_bfloat16(straight):
     chex.assert_trees_all_close(alone.params, one.params, atol=1e-6, rtol=0)
 
 
-def test_gpus_sum_gradients_in_buckets(monkeypatch):
-    assert make(devices=8).compiler_options is None
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    options = {"xla_gpu_all_reduce_combine_threshold_bytes": agents.BUCKET}
-    assert make(devices=8).compiler_options == options
+@pytest.mark.parametrize("backend", ["gpu", "tpu"])
+def test_accelerators_sum_gradients_beside_other_work(monkeypatch, backend):
+    assert make(devices=8).compiler_options is None  # on CPUs
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    spread = make(devices=8)
+    assert spread.compiler_options == agents.OVERLAP[backend]
+    assert dataclasses.replace(spread, overlap_sums=False).compiler_options is None
     assert make(devices=2).compiler_options is None  # an agent on each, and nothing to sum
 
 

@@ -24,6 +24,27 @@ PARTS = (
 )  # fmt: skip
 
 
+HEADLINE = (
+    "ViT-S/16, 224 px, bfloat16", "images/s", "MFU", "bound by", "memory",
+    "largest batch of an agent",
+)  # fmt: skip
+
+
+def headline(name: str, entry: Entry) -> list[str]:
+    """Returns the cells of a step in a short table, under a name that a reader knows."""
+    seconds = [entry["seconds"]["compute"] / share for share in entry["mfu"]]
+    images = entry["batch_size"] * entry["agents"]
+    low, high = entry["mfu"]
+    return [
+        f"{name}, {entry['agents']} agents of batch {entry['batch_size']}",
+        " - ".join(f"{images / time:,.0f}" for time in seconds),
+        f"{low:.0%} - {high:.0%}",
+        entry["bound_by"],
+        f"{entry['needed_bytes'] / 1e9:.1f} GB a chip",
+        f"{entry['largest_batch']:,}",
+    ]
+
+
 def summary(entry: Entry) -> str:
     """Returns a line for the log."""
     return " | ".join(row(entry) if _is_step(entry) else part(entry))

@@ -54,26 +54,33 @@ class Collective:
 
 
 def collectives(program: Program) -> list[Collective]:
-    """Returns the collectives of a program."""
-    wrapped = {
-        called
-        for each in _all(program)
-        if each.opcode == "async-start" or each.name.startswith("async-collective")
-        for called in each.called
-    }
+    """Returns the collectives of a program.
+
+    TPUs split one into a chain of fusions with other work, which counts once.
+    """
     found = []
-    for name, instructions in program.computations.items():
-        if name not in program.times:
-            continue
-        places = [i for i, each in enumerate(instructions) if _kind(each) in _KINDS]
-        names = {each.name: each for each in instructions} if places else {}
+    wrapped = {c for each in _all(program) if each.opcode == "async-start" for c in each.called}
+    for name in sorted(program.flow - wrapped):
+        instructions = program.computations.get(name, [])
+        chains: dict[str, list[int]] = collections.defaultdict(list)
+        held: dict[str, Instruction] = {}
+        for place, holder in enumerate(instructions):
+            for each in (holder, *_inside(program, holder)):
+                if _kind(each) in _KINDS:
+                    chain = re.search(r'chain_id="(\d+)"', each.attributes)
+                    key = f"chain {chain[1]}" if chain else each.name
+                    chains[key].append(place)
+                    held[key] = each
+        names = {each.name: each for each in instructions} if chains else {}
         moved = [_moved(program, each, names) for each in names.values()]
         works = [0, *itertools.accumulate(not _idle(each) for each in names.values())]
-        for place in places:
-            each = instructions[place]
-            end = _end(instructions, place)
+        for key, places in chains.items():
+            each, first = held[key], places[0]
             waits = '"is_sync":true' in each.attributes
-            runs_beside = (each.opcode != _kind(each) or name in wrapped) and not waits
+            last = places[-1] if len(places) > 1 else _end(instructions, first)
+            runs_beside = not waits and (
+                len(places) > 1 or instructions[first].opcode.endswith("-start")
+            )
             found.append(
                 Collective(
                     _kind(each),
@@ -82,8 +89,8 @@ def collectives(program: Program) -> list[Collective]:
                     tuple(sorted({a.kind for a in each.outputs})),
                     runs_beside,
                     program.times[name],
-                    works[place] / works[-1],
-                    sum(moved[place + 1 : end]) if runs_beside else 0,
+                    works[first] / (works[-1] or 1),
+                    sum(moved[first + 1 : last]) if runs_beside else 0,
                 )
             )
     return found
@@ -93,12 +100,19 @@ def _all(program: Program) -> Iterator[Instruction]:
     return itertools.chain.from_iterable(program.computations.values())
 
 
+def _inside(program: Program, holder: Instruction) -> Iterator[Instruction]:
+    """Yields the instructions of a fusion or of an asynchronous wrapper."""
+    if holder.opcode in ("fusion", "async-start"):
+        for name in holder.called:
+            yield from program.computations.get(name, ())
+
+
 def _kind(each: Instruction) -> str:
     return each.opcode.removesuffix("-start")
 
 
 def _end(instructions: list[Instruction], start: int) -> int:
-    """Place of the instruction that waits for the collective at `start`."""
+    """Place of the instruction that waits for what begins at `start`."""
     done = f"{_kind(instructions[start])}-done"
     for place in range(start + 1, len(instructions)):
         each = instructions[place]

@@ -4,7 +4,8 @@ Parameters, LayerNorm statistics and the softmax are float32; `dtype` is that of
 computations. Layers flatten batch and tokens before the matrix product, and attention is written as
 batched products, which XLA compiles to the fastest code on CPU and to the same kernels elsewhere.
 
-Shape key: B batch, T tokens, D features, H heads, K features per head, N tokens of all sequences.
+Shape key: B batch, T tokens, D features, E features of a wider layer, H heads, K features per head,
+N tokens of all sequences.
 """
 
 import functools
@@ -77,9 +78,45 @@ def _normal_cdf(x: jax.Array) -> jax.Array:
 
 def normalize(x: jax.Array, eps: float) -> jax.Array:
     """Normalises the last axis to zero mean and unit variance, in float32, without learnt scale."""
-    x = x.astype(jnp.float32)
+    return _normalize(x.astype(jnp.float32), eps)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _normalize(x: jax.Array, eps: float) -> jax.Array:
+    return _normalize_and_factor(x, eps)[0]
+
+
+def _normalize_and_factor(x: jax.Array, eps: float) -> tuple[jax.Array, jax.Array]:
     centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + eps)
+    factor = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + eps)
+    return centred * factor, factor
+
+
+# The derivatives below need the result alone, so that one array is kept for the backward pass;
+# those that JAX derives keep every intermediate.
+@_normalize.defjvp
+def _normalize_jvp(
+    eps: float, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (x,), (dx,) = primals, tangents
+    y, factor = _normalize_and_factor(x, eps)
+    return y, factor * (dx - dx.mean(-1, keepdims=True) - y * (y * dx).mean(-1, keepdims=True))
+
+
+@jax.custom_jvp
+def softmax(x: jax.Array) -> jax.Array:
+    """Computes the softmax over the last axis."""
+    powers = jnp.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+@softmax.defjvp
+def _softmax_jvp(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (x,), (dx,) = primals, tangents
+    y = softmax(x)
+    return y, y * (dx - (y * dx).sum(-1, keepdims=True))
 
 
 class LayerNorm(nnx.Module):
@@ -143,7 +180,7 @@ class Attention(nnx.Module):
         scores_BHTT = ((q_BHTK * scale) @ k_BHTK.mT).astype(jnp.float32)
         if valid_BT is not None:
             scores_BHTT = jnp.where(valid_BT[:, None, None, :], scores_BHTT, HIDDEN_SCORE)
-        weights_BHTT = jax.nn.softmax(scores_BHTT, axis=-1).astype(v_BHTK.dtype)
+        weights_BHTT = softmax(scores_BHTT).astype(v_BHTK.dtype)
         return (weights_BHTT @ v_BHTK).swapaxes(1, 2).reshape(B, T, D)
 
 
@@ -178,7 +215,9 @@ class Block(nnx.Module):
         with jax.named_scope("attention"):
             x_BTD = x_BTD + self.attention(self.norm1(x_BTD), valid_BT, lengths)
         with jax.named_scope("mlp"):
-            return x_BTD + self.fc2(gelu(self.fc1(self.norm2(x_BTD))))
+            hidden_BTE = self.fc1(self.norm2(x_BTD))
+            # Keeps GELU's argument and result for the gradient, but not its normal cdf.
+            return x_BTD + self.fc2(jax.checkpoint(gelu)(hidden_BTE))
 
 
 @functools.cache

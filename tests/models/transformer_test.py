@@ -44,6 +44,49 @@ def test_normalize_is_accurate_far_from_zero():
     np.testing.assert_allclose(transformer.normalize(jnp.asarray(x), 1e-6), expected, atol=2e-4)
 
 
+def normalize64(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "ours, oracle",
+    [
+        (lambda x: transformer.normalize(x, 1e-6), normalize64),
+        (transformer.softmax, lambda x: scipy.special.softmax(x, axis=-1)),
+    ],
+    ids=["normalize", "softmax"],
+)
+def test_derivatives_against_float64_differences(ours, oracle):
+    x, dx, dy = np.random.default_rng(0).normal(size=(3, 4, 16))
+    x32, dx32, dy32 = (jnp.asarray(a, jnp.float32) for a in (x, dx, dy))
+    slope = (oracle(x + 1e-5 * dx) - oracle(x - 1e-5 * dx)) / 2e-5
+    np.testing.assert_allclose(ours(x32), oracle(x), atol=1e-6)
+    np.testing.assert_allclose(jax.jvp(ours, (x32,), (dx32,))[1], slope, atol=2e-6)
+    (pulled,) = jax.vjp(ours, x32)[1](dy32)
+    np.testing.assert_allclose(np.sum(pulled * dx), np.sum(dy * slope), rtol=1e-5)
+
+
+def kept(function, *args):
+    """Elements that the backward pass of a function needs, those of its arguments among them."""
+    arrays = jax.tree.leaves(jax.vjp(function, *args)[1])
+    return sum(array.size for array in {id(array): array for array in arrays}.values())
+
+
+def test_little_is_kept_for_the_backward_pass():
+    x = jax.random.normal(jax.random.key(0), (4, 16, 32))
+    rows = x.size // 32
+    assert kept(transformer.softmax, x) <= x.size
+    assert kept(lambda x: transformer.normalize(x, 1e-6), x) <= x.size + rows
+    block = transformer.Block(32, 2, 4.0, std=0.02, dtype="float32", rngs=nnx.Rngs(0))
+    graph, state = nnx.split(block)
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(state))
+    # Twice a LayerNorm's result without and with scale, queries, keys and values, as many scores
+    # as features, the attended values, GELU's argument and result.
+    features = 2 * 2 + 3 + 1 + 1 + 2 * 4
+    most = features * x.size + parameters + 4 * rows
+    assert kept(lambda x: nnx.merge(graph, state)(x), x) <= most
+
+
 def attention_oracle(x, qkv, proj, heads, valid):
     """Attention for one image in float64, head by head."""
     tokens, dim = x.shape

@@ -227,3 +227,25 @@ def test_a_slice_reads_what_it_takes():
         "  ROOT %s = f32[16]{0} slice(%p), slice={[0:16]}\n}",
     )
     assert programs.traffic(program) == {"fusion b": 64 + 64}
+
+
+def test_a_chain_of_fusions_is_one_collective():
+    """As TPUs overlap a sum with other work: start, steps that go on with it, end."""
+    inner = "\n".join(
+        f"%f{i} (p: f32[256]) -> f32[256] {{\n  %p = f32[256]{{0}} parameter(0)\n"
+        f"  ROOT %r{i} = f32[256]{{0}} all-reduce(%p), replica_groups={{{{0,1}}}}, "
+        f'to_apply=%add, frontend_attributes={{chain_id="7"}}\n}}'
+        for i in range(3)
+    )
+    program = entry(
+        "  %a = f32[256]{0} parameter(0)",
+        "  %b = f32[256]{0} negate(%a)",
+        "  %c = f32[256]{0} fusion(%b), kind=kCustom, calls=%f0",
+        "  %d = f32[256]{0} negate(%a)",
+        "  %e = f32[256]{0} fusion(%c), kind=kCustom, calls=%f1",
+        "  ROOT %f = f32[256]{0} fusion(%e), kind=kCustom, calls=%f2",
+        before=inner,
+    )
+    assert programs.collectives(program) == [
+        Collective("all-reduce", 1024, 2, ("f32",), True, before=1 / 5, beside=2048 + 2048)
+    ]
