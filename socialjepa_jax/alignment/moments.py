@@ -218,19 +218,22 @@ def _sharded_sums(
     def sums(x_ND: jax.Array, y_NE: jax.Array) -> tuple[jax.Array, ...]:
         means = [jax.lax.pmean(jnp.mean(z, axis=0, dtype=jnp.float64), axes) for z in (x_ND, y_NE)]
 
-        def products(x_BD: jax.Array, y_BE: jax.Array) -> tuple[jax.Array, ...]:
-            a, b = (z - mean[None] for z, mean in zip((x_BD, y_BE), means))
+        def products(start: int | jax.Array, size: int) -> tuple[jax.Array, ...]:
+            pair = (jax.lax.dynamic_slice_in_dim(z, start, size) for z in (x_ND, y_NE))
+            a, b = (z - mean[None] for z, mean in zip(pair, means))
             multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
             return multiply(a.T, a), multiply(a.T, b), multiply(b.T, b)
 
-        whole = len(x_ND) // block
-        blocks = tuple(z[: whole * block].reshape(whole, block, z.shape[1]) for z in (x_ND, y_NE))
-        rest = products(*(z[whole * block :] for z in (x_ND, y_NE)))
-        scatter, _ = jax.lax.scan(
-            lambda total, pair: (jax.tree.map(jnp.add, total, products(*pair)), None),
-            rest,
-            blocks,
-        )
+        whole, rest = divmod(len(x_ND), block)
+        scatter = products(whole * block, rest)
+        if whole:
+            # Sliced inside the loop: blocks that are inputs of a scan would be copied first.
+            scatter = jax.lax.fori_loop(
+                0,
+                whole,
+                lambda i, total: jax.tree.map(jnp.add, total, products(i * block, block)),
+                scatter,
+            )
         return *means, *jax.lax.psum(scatter, axes)
 
     return sums(x_ND, y_NE)

@@ -220,15 +220,7 @@ def temporaries(name, devices=1, **size):
     return part.program.compile().memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        0,
-        pytest.param(
-            100, marks=pytest.mark.xfail(strict=True, reason="whole blocks are copied first")
-        ),
-    ],
-)
+@pytest.mark.parametrize("rest", [0, 100])
 def test_temporaries_of_moments_do_not_grow_with_the_rows(rest):
     few, many = (temporaries("moments_1m_1024", rows=n * BLOCK_ROWS + rest, dim=8) for n in (2, 8))
     assert 0 < many == few
