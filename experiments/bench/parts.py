@@ -14,9 +14,8 @@ rays of the renderer and the histogram of distances are elementwise work on top 
 Shape key: N samples, D features, B batch or rows of a block, S blocks, A agents.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from jax.sharding import PartitionSpec as P
 
 from experiments.bench import sigreg as sigreg_bench
 from experiments.bench import sweep as sweep_bench
+from experiments.bench.targets import traced_for
 from experiments.identifiability import sweep
 from socialjepa_jax import sharding
 from socialjepa_jax.alignment import moments as moments_lib
@@ -55,7 +55,7 @@ class Part:
 
     Attributes:
         program: as jax lowers it.
-        flops: FLOPs of the matrix products of one call on one chip.
+        flops: FLOPs of the matrix products of one call, of all its steps, on one chip.
         calls: steps of a call.
     """
 
@@ -65,27 +65,6 @@ class Part:
 
     def __post_init__(self) -> None:
         check_positive(calls=self.calls)
-
-
-_traced_for = jax.make_user_context(None)  # part of the key of jit's caches
-
-
-@contextlib.contextmanager
-def traced_for(devices: list[jax.Device]) -> Iterator[None]:
-    """Traces as a process whose default backend is that of the devices.
-
-    SIGReg's blocks and the rays traced at once go by `jax.default_backend()`: programs for
-    accelerators would otherwise have the small blocks of a CPU's cache. What is traced inside is
-    not reused outside, nor the other way round. One thread at a time may use it.
-    """
-    platform = {"cuda": "gpu"}.get(devices[0].platform, devices[0].platform)
-    of_process = jax.default_backend
-    jax.default_backend = lambda: platform
-    try:
-        with _traced_for(platform):
-            yield
-    finally:
-        jax.default_backend = of_process
 
 
 def moments(devices: list[jax.Device], *, rows: int, dim: int) -> Part:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from configs import motion_vits
-from experiments.bench import parts
+from experiments.bench import parts, targets
 from socialjepa_jax import config
 from socialjepa_jax.alignment import neighbourhoods
 from socialjepa_jax.alignment.distances import on_accelerator
@@ -257,11 +257,11 @@ def test_programs_for_accelerators_have_their_blocks():
     u = jax.ShapeDtypeStruct((1024, 64), np.float32)
 
     def more_blocks(platform):
-        with parts.traced_for([types.SimpleNamespace(platform=platform)]):
+        with targets.traced_for([types.SimpleNamespace(platform=platform)]):
             return int(re.search(r"length=(\d+)", str(jax.make_jaxpr(epps_pulley)(u)))[1])
 
     assert [more_blocks(p) for p in ("cpu", "tpu", "cuda", "cpu")] == [1, 0, 0, 1]
-    with pytest.raises(Called), parts.traced_for([types.SimpleNamespace(platform="tpu")]):
+    with pytest.raises(Called), targets.traced_for([types.SimpleNamespace(platform="tpu")]):
         assert jax.default_backend() == "tpu"
         raise Called
     assert jax.default_backend() == "cpu"
