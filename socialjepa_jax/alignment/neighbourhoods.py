@@ -34,8 +34,10 @@ def nearest_neighbors(z: ArrayLike, k: int) -> np.ndarray:
 
 @partial(jax.jit, static_argnames="k")
 def _nearest_rows(z_ND: jax.Array, blocks: jax.Array, count: jax.Array, k: int) -> jax.Array:
+    norm_N = neighbors.squared_norms(z_ND)
+
     def of_rows(rows_B: jax.Array) -> jax.Array:
-        return neighbors.nearest(neighbors.distances_to_others(z_ND, rows_B, count), k)[1]
+        return neighbors.nearest(neighbors.distances_to_others(z_ND, norm_N, rows_B, count), k)[1]
 
     return jax.lax.map(of_rows, blocks)
 

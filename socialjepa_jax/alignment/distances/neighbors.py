@@ -67,14 +67,27 @@ def row_blocks(padded_rows: int) -> np.ndarray:
     return np.arange(padded_rows).reshape(-1, block)
 
 
-def squared_distances(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
+def squared_norms(z_ND: jax.Array) -> jax.Array:
+    """Squared norms of rows: [N]."""
+    return jnp.sum(z_ND**2, axis=1)
+
+
+def squared_distances(
+    a_BD: jax.Array, b_ND: jax.Array, norms: tuple[jax.Array, jax.Array] | None = None
+) -> jax.Array:
     """Squared Euclidean distances of centred rows: [B, N], at least 0.
 
     In float64 they are rounded to ten digits, because mathematically equal distances differ in
     their last bits and must tie, and values below the rounding error of the inner products are
     zero. In float32 they are within `distance_error`.
+
+    Args:
+        a_BD, b_ND: rows.
+        norms: their `squared_norms`, [B] and [N], where many blocks share them; None to compute
+            them, which reads all rows once more.
     """
-    size_BN = _sizes(a_BD, b_ND)
+    a_B, b_N = norms or (squared_norms(a_BD), squared_norms(b_ND))
+    size_BN = _sizes(a_B, b_N)
     d_BN = size_BN - 2 * jnp.matmul(a_BD, b_ND.T, precision=jax.lax.Precision.HIGHEST)
     if d_BN.dtype == jnp.float32:
         return jnp.maximum(d_BN, 0.0)
@@ -82,14 +95,14 @@ def squared_distances(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
     return jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=52 - ROUNDED_BITS)
 
 
-def unresolved(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
-    """Squared distances up to which rounding hides the order of pairs: [B, N]."""
-    return _UNRESOLVED * jnp.finfo(a_BD.dtype).eps * _sizes(a_BD, b_ND)
+def unresolved(a_B: jax.Array, b_N: jax.Array) -> jax.Array:
+    """Squared distances up to which rounding hides the order of pairs, from norms: [B, N]."""
+    return _UNRESOLVED * jnp.finfo(a_B.dtype).eps * _sizes(a_B, b_N)
 
 
-def _sizes(a_BD: jax.Array, b_ND: jax.Array) -> jax.Array:
+def _sizes(a_B: jax.Array, b_N: jax.Array) -> jax.Array:
     """Sums of the squared norms of two rows: [B, N]."""
-    return jnp.sum(a_BD**2, axis=1, keepdims=True) + jnp.sum(b_ND**2, axis=1)[None]
+    return a_B[:, None] + b_N[None]
 
 
 def distance_error(size: Any, distance: Any) -> Any:
@@ -112,9 +125,18 @@ def rounded(distances: Float64) -> Float64:
     return ((bits + half) >> ROUNDED_BITS << ROUNDED_BITS).view(np.float64)
 
 
-def distances_to_others(z_ND: jax.Array, rows_B: jax.Array, count: jax.Array) -> jax.Array:
-    """Squared distances [B, N] of the given rows to all; infinite to themselves and to padding."""
-    d_BN = squared_distances(z_ND[rows_B], z_ND)
+def distances_to_others(
+    z_ND: jax.Array, norm_N: jax.Array, rows_B: jax.Array, count: jax.Array
+) -> jax.Array:
+    """Squared distances [B, N] of the given rows to all; infinite to themselves and to padding.
+
+    Args:
+        z_ND: all rows.
+        norm_N: their `squared_norms`.
+        rows_B: row numbers of the block.
+        count: number of rows that are no padding.
+    """
+    d_BN = squared_distances(z_ND[rows_B], z_ND, (norm_N[rows_B], norm_N))
     column_1N = jnp.arange(len(z_ND))[None]
     return jnp.where((column_1N == rows_B[:, None]) | (column_1N >= count), jnp.inf, d_BN)
 
@@ -164,7 +186,8 @@ def _smallest(values_BN: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 def nearest_in_float64(
     d_BN: jax.Array,
-    spaces: tuple[jax.Array, jax.Array],
+    fine: tuple[jax.Array, jax.Array],
+    coarse_norm_N: jax.Array,
     rows_B: jax.Array,
     count: jax.Array,
     k: int,
@@ -176,14 +199,15 @@ def nearest_in_float64(
 
     Args:
         d_BN: float32 distances of the given rows to others.
-        spaces: the float32 latents [N, D], and the same in float64.
+        fine: the latents [N, D] in float64, and their `squared_norms`.
+        coarse_norm_N: `squared_norms` of the float32 latents.
         rows_B, count: as for `distances_to_others`.
         k: number of neighbours.
 
     Returns:
         Values and indices, [B, k] each, as `nearest` returns for float64 distances.
     """
-    coarse_ND, z_ND = spaces
+    z_ND, norm_N = fine
     coarse_BC, index_BC = _two_level(d_BN, min(k + _MORE, d_BN.shape[1]))
     index_BC = jnp.sort(index_BC, axis=1)
     apart_BCD = z_ND[rows_B][:, None] - z_ND[index_BC]
@@ -191,13 +215,13 @@ def nearest_in_float64(
     other_BC = (index_BC != rows_B[:, None]) & (index_BC < count)
     values_BK, slot_BK = _smallest(jnp.where(other_BC, fine_BC, jnp.inf), k)
     result = values_BK, jnp.take_along_axis(index_BC, slot_BK, axis=1)
-    size_B, last_B = jnp.sum(coarse_ND[rows_B] ** 2, axis=1), coarse_BC[:, -1]
+    size_B, last_B = coarse_norm_N[rows_B], coarse_BC[:, -1]
     certain_B = values_BK[:, -1] < last_B - distance_error(size_B, last_B)
     certain_B |= jnp.isinf(last_B) | (rows_B >= count)
     return jax.lax.cond(
         jnp.all(certain_B),
         lambda: result,
-        lambda: _smallest(distances_to_others(z_ND, rows_B, count), k),
+        lambda: _smallest(distances_to_others(z_ND, norm_N, rows_B, count), k),
     )
 
 

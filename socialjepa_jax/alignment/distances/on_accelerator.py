@@ -24,6 +24,9 @@ from socialjepa_jax.alignment.moments import Float64
 
 _MAX_PAIRS = 1 << 31  # that an int32 can count
 
+Normed = tuple[jax.Array, jax.Array]  # latents [N, D] and their squared norms [N]
+Space = tuple[Normed, Normed]  # in the dtype of the histogram and in float64
+
 
 def run(
     x_ND: Float64,
@@ -76,22 +79,27 @@ def _sums(
     Both spaces are given in the dtype of the histogram and in float64.
     """
 
-    def add_block(joint: jax.Array, rows_B: jax.Array) -> tuple[jax.Array, jax.Array]:
-        d = [neighbors.distances_to_others(z, rows_B, count) for z, _ in (x, y)]
+    def add_block(
+        spaces: Sequence[Space], joint: jax.Array, rows_B: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        d = [neighbors.distances_to_others(*coarse, rows_B, count) for coarse, _ in spaces]
         sums = jnp.zeros((2, 0))
         if ks:
-            shares = jnp.stack(_overlap(d, (x, y), rows_B, count, ks))
+            shares = jnp.stack(_overlap(d, spaces, rows_B, count, ks))
             inside_B = (rows_B < count).astype(shares.dtype)
             sums = jnp.sum(shares * inside_B[None, :, None], axis=1, dtype=jnp.float64)
         if bins:
             column_1N = jnp.arange(len(x[0]))[None]
             pair_BN = (column_1N > rows_B[:, None]) & (column_1N < count)
-            unresolved = [neighbors.unresolved(z[rows_B], z) for z, _ in (x, y)]
+            norms = [norm_N for (_, norm_N), _ in spaces]
+            unresolved = [neighbors.unresolved(norm_N[rows_B], norm_N) for norm_N in norms]
             joint = count_pairs(joint, d, unresolved, tables, pair_BN)
         return joint, sums
 
     def of_shard(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
-        joint, sums = jax.lax.scan(add_block, jnp.zeros(bins * bins, jnp.int32), blocks)
+        spaces = [tuple((z, neighbors.squared_norms(z)) for z in pair) for pair in (x, y)]
+        add = partial(add_block, spaces)  # norms once, not in every block
+        joint, sums = jax.lax.scan(add, jnp.zeros(bins * bins, jnp.int32), blocks)
         return jnp.sum(sums, axis=0)[None], joint.reshape(1, bins, bins)
 
     if mesh is not None:
@@ -105,7 +113,7 @@ def _sums(
 
 def _overlap(
     d: Sequence[jax.Array],
-    spaces: Sequence[tuple[jax.Array, jax.Array]],
+    spaces: Sequence[Space],
     rows_B: jax.Array,
     count: jax.Array,
     ks: tuple[int, ...],
@@ -113,13 +121,13 @@ def _overlap(
     """Computes `neighbors.overlap` of a block of rows from its distances [B, N]."""
     k = max(ks) + 1
     lists = [
-        neighbors.nearest_in_float64(d_BN, space, rows_B, count, k)
+        neighbors.nearest_in_float64(d_BN, fine, norm_N, rows_B, count, k)
         if d_BN.dtype == jnp.float32
         else neighbors.nearest(d_BN, k)
-        for d_BN, space in zip(d, spaces)
+        for d_BN, ((_, norm_N), fine) in zip(d, spaces)
     ]
 
     def distances() -> Sequence[jax.Array]:
-        return [neighbors.distances_to_others(z_ND, rows_B, count) for _, z_ND in spaces]
+        return [neighbors.distances_to_others(*fine, rows_B, count) for _, fine in spaces]
 
     return neighbors.overlap(lists, distances, ks)

@@ -176,9 +176,10 @@ def _block(
     offset_B = jnp.arange(len(sides[0][0]), dtype=jnp.int32)
     row_B1, column_1B = row + offset_B[:, None], column + offset_B[None]
     is_pair_BB = (column_1B > row_B1) & (column_1B < count)
-    d = [neighbors.squared_distances(*rows) for rows in sides]
+    norms = [(neighbors.squared_norms(a), neighbors.squared_norms(b)) for a, b in sides]
+    d = [neighbors.squared_distances(*rows, sizes) for rows, sizes in zip(sides, norms)]
     if bins:
-        unresolved = [neighbors.unresolved(*rows) for rows in sides]
+        unresolved = [neighbors.unresolved(*sizes) for sizes in norms]
         joint = count_pairs(joint, d, unresolved, tables, is_pair_BB)
     d = [jnp.where(is_pair_BB, d_BB, jnp.inf) for d_BB in d]
     return joint, d, [_minima(d_BB, groups) for d_BB in d] if groups else []

@@ -120,6 +120,16 @@ def test_collectives(name, devices):
     assert not re.search(r"all_gather|reduce_scatter|all_to_all|collective_permute", text)
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"), [("dsc_50k_384", "256x256xf32"), ("neighbors_50k_384", "256x512xf64")]
+)
+def test_norms_are_summed_before_the_blocks(name, rows):
+    """In every block they would read all rows once more."""
+    before, _, blocks = lowered(name, 1)[1].partition("stablehlo.while")
+    norms = re.compile(rf"stablehlo\.reduce.*dimensions = \[1\] : \(tensor<{rows}>")
+    assert norms.search(before) and not norms.search(blocks)
+
+
 COUNTED = (
     ("moments_1m_1024", 1), ("dsc_50k_384", 1), ("neighbors_50k_384", 1),
     ("retrieval_50k_384", 1), ("sigreg_8192_512_16", 1), ("crops_2_6_224", 4),
@@ -189,18 +199,19 @@ def test_distances_are_given_what_the_library_gives(name, monkeypatch):
     size = SMALL[name]
     z = np.random.default_rng(0).normal(size=(size["rows"], size["dim"]))
     call = functools.partial(on_accelerator.run, z, z, size.get("ks", ()), size["bins"], None)
-    assert given(name) == arguments(monkeypatch, on_accelerator, "_sums", call)
+    expected = given(name)  # lowered before what it calls is replaced
+    assert expected == arguments(monkeypatch, on_accelerator, "_sums", call)
 
 
 def test_neighbours_are_given_what_the_library_gives(monkeypatch):
+    nearest, retrieval = given("neighbors_50k_384"), given("retrieval_50k_384")
     z = np.random.default_rng(0).normal(size=(250, 512))
     call = functools.partial(neighbourhoods.nearest_neighbors, z, 3)
-    found = arguments(monkeypatch, neighbourhoods, "_nearest_rows", call)
-    assert given("neighbors_50k_384") == found
+    assert nearest == arguments(monkeypatch, neighbourhoods, "_nearest_rows", call)
     z = z[:, :256]
     call = functools.partial(neighbourhoods.match_ranks, z[:64], z[:64])
     (block, dtype), *_, rows = arguments(monkeypatch, neighbourhoods, "_count_closer", call)
-    assert given("retrieval_50k_384") == [(block, dtype), ((250, 256), dtype), rows]
+    assert retrieval == [(block, dtype), ((250, 256), dtype), rows]
 
 
 def test_a_block_of_images_is_given_what_the_library_gives(monkeypatch):
