@@ -22,7 +22,11 @@ import jax.numpy as jnp
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.sigreg import samples
 from socialjepa_jax.sigreg.quadrature import Quadrature
-from socialjepa_jax.sigreg.trigonometry import trigonometric_polynomial, trigonometric_sums
+from socialjepa_jax.sigreg.trigonometry import (
+    trigonometric_polynomial,
+    trigonometric_sums,
+    trigonometric_sums_one_by_one,
+)
 
 
 def reference(
@@ -102,10 +106,24 @@ def _count_partners(num_samples: int) -> int:
 def _num_blocks(shape: tuple[int, ...]) -> int:
     """Returns the number of blocks that the samples [..., N, M] are summed in.
 
-    On a CPU the powers z^k of one block should stay in the cache.
+    On a CPU the powers z^k of one block should stay in the cache. GPUs store no powers (see
+    `_sums`): blocks only bound what is stored if the compiler should not fuse them.
     """
-    budget = 2**15 if jax.default_backend() == "cpu" else 2**22
+    budget = {"cpu": 2**15, "gpu": 2**24}.get(jax.default_backend(), 2**22)
     return min(math.ceil(math.prod(shape) / budget), math.ceil(shape[-2] / 8))
+
+
+def _sums(half_angle_NM: jax.Array, num_frequencies: int) -> tuple[jax.Array, jax.Array]:
+    """Sums of cosines and sines over samples, [..., K, M], in the form that suits the device.
+
+    Compiled for an H100 (8,192 x 512, 16 knots; value, gradient and both projections), sums of
+    shared powers move 28 times the bytes of the samples, 55 in blocks of 2^18, and 64 with 2,048
+    rows on each of four, where they also store 20 times as much; one by one, 7 to 8 times, storing
+    what the samples take.
+    """
+    on_gpu = jax.default_backend() == "gpu"
+    form = trigonometric_sums_one_by_one if on_gpu else trigonometric_sums
+    return form(half_angle_NM, num_frequencies)
 
 
 def _half_angle(u_NM: jax.Array, quadrature: Quadrature) -> jax.Array:
@@ -125,9 +143,7 @@ def _deviations(
 
     def block_sums(start: int | jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
         block_NM = jax.lax.dynamic_slice_in_dim(u_NM, start, size, axis=-2)
-        real_KM, imag_KM = trigonometric_sums(
-            _half_angle(block_NM, quadrature), quadrature.num_knots - 1
-        )
+        real_KM, imag_KM = _sums(_half_angle(block_NM, quadrature), quadrature.num_knots - 1)
         return real_KM - size * target_K1, imag_KM
 
     size = u_NM.shape[-2] // blocks

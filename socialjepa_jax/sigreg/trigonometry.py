@@ -86,6 +86,18 @@ def trigonometric_sums(half_angle_NM: jax.Array, num_frequencies: int) -> Phase:
     return cosines, sines
 
 
+def trigonometric_sums_one_by_one(half_angle_NM: jax.Array, num_frequencies: int) -> Phase:
+    """Computes `trigonometric_sums` from one sine and cosine per frequency, storing no terms.
+
+    More arithmetic, but a compiler that fuses what is elementwise into one reduction reads the
+    angles once, where sums of shared powers make it store all 2.5 K terms, [N, M] each.
+    """
+    lead = (1,) * (half_angle_NM.ndim - 2)
+    k_1K1 = jnp.arange(1, num_frequencies + 1, dtype=half_angle_NM.dtype).reshape(*lead, 1, -1, 1)
+    cosine_NKM, sine_NKM = phase(half_angle_NM[..., None, :] * k_1K1)
+    return jnp.sum(cosine_NKM, axis=-3), jnp.sum(sine_NKM, axis=-3)
+
+
 def trigonometric_polynomial(
     half_angle_NM: jax.Array, a_KM: jax.Array, b_KM: jax.Array
 ) -> jax.Array:

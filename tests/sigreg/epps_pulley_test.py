@@ -54,6 +54,18 @@ def test_equals_float64_formula(form, quadrature, num, debiased):
     np.testing.assert_allclose(slope, expected_slope, atol=1e-5 * np.abs(expected_slope).max())
 
 
+@pytest.mark.parametrize("debiased", [False, True])
+def test_the_form_of_gpus_equals_the_float64_formula(debiased, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    u = 1.3 * samples(101, 5) + 0.2  # of a shape that no other test has traced
+    form = partial(epps_pulley, t_max=4.0, num_knots=24, debiased=debiased)
+    assert "f32[101,23,5]" in str(jax.make_jaxpr(form)(u))  # one sine for each frequency
+    value, slope = value_and_slope(u, form)
+    expected, expected_slope = oracle.epps_pulley(u, 4.0, 24, debiased)
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5 if debiased else 0)
+    np.testing.assert_allclose(slope, expected_slope, atol=1e-5 * np.abs(expected_slope).max())
+
+
 @pytest.mark.parametrize("scale", [0.01, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("num", [64, 1000, 8192])
 def test_gradient_error_at_every_scale(scale, num):

@@ -27,9 +27,10 @@ def test_sums_and_polynomial_match_the_definition(num_frequencies):
     half_angle = rng.normal(size=(2, 30, 5)).astype(np.float32)
     k = np.arange(1, num_frequencies + 1)[:, None, None, None]
     angle = 2 * k * np.float64(half_angle)[None]  # [K, 2, N, M]
-    sums = jax.jit(trigonometry.trigonometric_sums, static_argnums=1)(half_angle, num_frequencies)
-    for ours, wave in zip(sums, (np.cos(angle), np.sin(angle))):
-        np.testing.assert_allclose(ours, np.moveaxis(wave.sum(2), 0, 1), atol=1e-4)
+    for form in (trigonometry.trigonometric_sums, trigonometry.trigonometric_sums_one_by_one):
+        sums = jax.jit(form, static_argnums=1)(half_angle, num_frequencies)
+        for ours, wave in zip(sums, (np.cos(angle), np.sin(angle))):
+            np.testing.assert_allclose(ours, np.moveaxis(wave.sum(2), 0, 1), atol=1e-4)
 
     a, b = rng.normal(size=(2, 2, num_frequencies, 5)).astype(np.float32)
     polynomial = jax.jit(trigonometry.trigonometric_polynomial)(half_angle, a, b)
