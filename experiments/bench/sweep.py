@@ -49,28 +49,49 @@ def rate(advance: Callable[[], int], seconds: float) -> float:
     return max(rates)
 
 
-def jax_runs(num_agents: int, steps_per_call: int, agent_map: str) -> Callable[[], int]:
-    """A call that advances all agents and returns the run-steps it did."""
+def jax_runs(
+    num_agents: int,
+    steps_per_call: int,
+    agent_map: str,
+    *,
+    batch: int = BATCH,
+    hidden: int = HIDDEN,
+    slices: int = SLICES,
+) -> Callable[[], int]:
+    """A call that advances all agents and returns the run-steps it did.
+
+    Products are in full float32, as in `sweep.train`.
+
+    Args:
+        num_agents: runs of the program.
+        steps_per_call: steps of a call; they divide `GRID_STEPS`.
+        agent_map: "auto" | "vmap" | "map", see `agents.choose_agent_map`.
+        batch: pairs of a run and step.
+        hidden: width of the MLP.
+        slices: of SIGReg.
+    """
     preset, process = sweep.PRESETS["code"], OrnsteinUhlenbeck(2)
     world = LatentWorld(process, Spiral(), preset.noised)
     trainer = sweep.make_trainer(
         world,
-        Pairs(MLPConfig(hidden=HIDDEN, layers=LAYERS), num_slices=SLICES),
+        Pairs(MLPConfig(hidden=hidden, layers=LAYERS), num_slices=slices),
         sweep.published_optimizer(preset),
         num_agents,
         steps=GRID_STEPS,
-        batch_size=BATCH,
+        batch_size=batch,
         steps_per_call=steps_per_call,
         agent_map=agent_map,
         devices=jax.devices()[:1],
     )
-    worlds: Any = stack([world.params(process.params(RHO), k) for k in range(num_agents)])
+    params = stack([world.params(process.params(RHO), k) for k in range(num_agents)])
+    worlds = sweep.Worlds(params, world)
     hparams = sweep.make_hparams(range(num_agents), steps=GRID_STEPS, weight=WEIGHT)
     state = trainer.init(hparams)
 
     def advance() -> int:
         nonlocal state
-        state, metrics = trainer.step(state, worlds, hparams)
+        with jax.default_matmul_precision("highest"):
+            state, metrics = trainer.step(state, worlds, hparams)
         jax.block_until_ready(metrics)
         return num_agents * steps_per_call
 
@@ -80,6 +101,7 @@ def jax_runs(num_agents: int, steps_per_call: int, agent_map: str) -> Callable[[
 def matrix_products(repeats: int = 20) -> Callable[[], int]:
     """The products of the hidden layers alone, forward and backward: what no step can undercut.
 
+    Like those of the steps, they are in full float32.
     Each of the square layers W [H, H] has three with the 2 B rows of both views: x W, g W^T, x^T g.
     """
     key_x, key_w = jax.random.split(jax.random.key(0))
@@ -98,7 +120,8 @@ def matrix_products(repeats: int = 20) -> Callable[[], int]:
     repeat = jax.jit(lambda x, w: jax.lax.fori_loop(0, repeats, step, (x, w)))
 
     def advance() -> int:
-        jax.block_until_ready(repeat(x_BH, w_HH))
+        with jax.default_matmul_precision("highest"):
+            jax.block_until_ready(repeat(x_BH, w_HH))
         return repeats
 
     return advance
