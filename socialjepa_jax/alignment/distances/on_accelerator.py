@@ -97,7 +97,7 @@ def _sums(
         return joint, sums
 
     def of_shard(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
-        spaces = [tuple((z, neighbors.squared_norms(z)) for z in pair) for pair in (x, y)]
+        spaces = [(_normed(coarse), _normed(fine)) for coarse, fine in (x, y)]
         add = partial(add_block, spaces)  # norms once, not in every block
         joint, sums = jax.lax.scan(add, jnp.zeros(bins * bins, jnp.int32), blocks)
         return jnp.sum(sums, axis=0)[None], joint.reshape(1, bins, bins)
@@ -109,6 +109,10 @@ def _sums(
         )
     sums, joint = of_shard(blocks_SB)
     return jnp.sum(sums, axis=0), jnp.sum(joint, axis=0, dtype=jnp.int32)
+
+
+def _normed(z_ND: jax.Array) -> Normed:
+    return z_ND, neighbors.squared_norms(z_ND)
 
 
 def _overlap(
