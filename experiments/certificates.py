@@ -1,6 +1,6 @@
-"""`python -m experiments.certificates`: see `experiments.bench.certificates`."""
+"""`python -m experiments.certificates`: see `experiments.aot.certify`."""
 
-from experiments.bench.certificates import define_flags, main
+from experiments.aot.certify import define_flags, main
 from socialjepa_jax.running import launch
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ target encoder has no backward pass). A step's compute is `fixed + batch * per_i
 steps of the GPU suite. Without the suite, 0.35 of 790 TFLOP/s and a fixed millisecond are assumed,
 and the report says so.
 
-Below it stand the bounds of compiled steps (`experiments.bench.certified`), which assume nothing
+Below it stand the bounds of compiled steps (`experiments.aot.many_chips`), which assume nothing
 but data sheets: on up to 512 H100 and a v5e-256.
 
 Command: python -m experiments.scaling_model [--suite=DIR/gpu_suite.json] [--batch=1024]
@@ -34,7 +34,8 @@ import jax
 import numpy as np
 from absl import flags
 
-from experiments.bench import certified, steps
+from experiments.aot import many_chips
+from experiments.bench import steps
 from experiments.bench.links import Links, sum_seconds
 from socialjepa_jax.errors import InputError, check_positive
 from socialjepa_jax.models.vit import ViTConfig
@@ -230,4 +231,4 @@ def main() -> None:
     objective = steps.ijepa(ViTConfig())
     chip = measured_chip(pathlib.Path(given.suite)) if given.suite else assumed_chip(objective)
     print(report(chip, objective, given.batch, Links()))
-    print("\n".join(certified.report(certified.stored(pathlib.Path(given.certificates)))))
+    print("\n".join(many_chips.report(many_chips.stored(pathlib.Path(given.certificates)))))

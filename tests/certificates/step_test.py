@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.bench import facts, stablehlo
+from experiments.aot import facts, stablehlo
 from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop

@@ -8,23 +8,14 @@ import pathlib
 
 import pytest
 
-from experiments.bench import (
-    abstract,
-    budgets,
-    certificate_table,
-    certificates,
-    certified,
-    facts,
-    parts,
-    targets,
-)
+from experiments.aot import abstract, budgets, certify, facts, many_chips, parts, table, targets
 from socialjepa_jax.performance import flops
 from socialjepa_jax.running.presets import PRESETS
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 NAMES = [*PRESETS, *abstract.EXTRAS]
-STORED = {name: budgets.read(HERE, name) for name in certificates.TARGETS}
+STORED = {name: budgets.read(HERE, name) for name in certify.TARGETS}
 ALL = [entry for stored in STORED.values() for entry in stored.values()]
 ENTRIES = [entry for entry in ALL if entry["preset"] in NAMES]
 PARTS = [entry for entry in ALL if entry["preset"] in parts.PARTS]
@@ -36,9 +27,7 @@ def named(entry):
 
 
 def test_every_preset_has_a_certificate_for_every_target_or_the_reason_why_not():
-    assert len(ENTRIES) == len(NAMES) * len(certificates.TARGETS) and len(ENTRIES + PARTS) == len(
-        ALL
-    )
+    assert len(ENTRIES) == len(NAMES) * len(certify.TARGETS) and len(ENTRIES + PARTS) == len(ALL)
     for entry in ENTRIES:
         reasons = ("cannot be split over", "attention='")  # a small batch, a kernel for one GPU
         assert "refused" not in entry or any(why in entry["refused"] for why in reasons)
@@ -77,8 +66,8 @@ def test_flops_are_the_model_s(name):
 
 def test_the_tables_of_the_documents_are_those_of_the_certificates():
     text = (ROOT / "docs" / "certificates.md").read_text()
-    for table in certificate_table.markdown(ALL).split("\n\n"):
-        assert table in text
+    for part in table.markdown(ALL).split("\n\n"):
+        assert part in text
 
 
 @pytest.mark.parametrize("entry", PARTS, ids=named)
@@ -97,13 +86,13 @@ HEADLINES = {
 def test_the_readme_states_the_bounds_of_both_vits():
     readme = (ROOT / "README.md").read_text()
     assert "compiled and bounded, not run" in " ".join(readme.split())
-    assert certificate_table.line(list(certificate_table.HEADLINE)) in readme
+    assert table.line(list(table.HEADLINE)) in readme
     for name, (preset, target) in HEADLINES.items():
-        cells = certificate_table.headline(name, STORED[target][preset])
-        assert certificate_table.line(cells) in readme
+        cells = table.headline(name, STORED[target][preset])
+        assert table.line(cells) in readme
 
 
 def test_the_predictions_of_the_documents_are_those_of_the_scaling_model():
     text = (ROOT / "docs" / "certificates.md").read_text()
-    for line in certified.report(certified.stored(HERE)):
+    for line in many_chips.report(many_chips.stored(HERE)):
         assert line in text

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bench import hlo, programs, scaling_model, steps
+from experiments.aot import hlo, programs
+from experiments.bench import scaling_model, steps
 from experiments.bench.scaling_model import Chip, Links, Model
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import Trainer

@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments.bench import hlo, programs
-from experiments.bench.hlo import Array
-from experiments.bench.programs import Collective
+from experiments.aot import hlo, programs
+from experiments.aot.hlo import Array
+from experiments.aot.programs import Collective
 
 # A loop of ten steps over 4 KB of state, with rows gathered out of 1 MB and a row written in place.
 LOOP = """

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from experiments.bench import stablehlo
-from experiments.bench.stablehlo import Product
+from experiments.aot import stablehlo
+from experiments.aot.stablehlo import Product
 
 
 def test_products_name_the_file_that_they_come_from():

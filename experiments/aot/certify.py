@@ -27,16 +27,8 @@ from typing import Any
 import jax
 from absl import flags, logging
 
-from experiments.bench import (
-    abstract,
-    budgets,
-    certificate_table,
-    compiling,
-    facts,
-    parts,
-    targets,
-)
-from experiments.bench.targets import Target
+from experiments.aot import abstract, budgets, compiling, facts, parts, table, targets
+from experiments.aot.targets import Target
 from socialjepa_jax import records
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.errors import InputError, check_one_of
@@ -190,12 +182,12 @@ def main() -> None:
     ):
         entry = {"preset": name, "target": target.name, "versions": compiling.versions()}
         entry |= _certified(name, experiment, target, folder / "programs")
-        logging.info("%s", certificate_table.summary(entry))
+        logging.info("%s", table.summary(entry))
         entries.append(entry)
         records.write_json(folder / "certificates.json", entries)
-    table = certificate_table.markdown(entries)
-    records.write_atomically(folder / "certificates.md", table.encode())
-    print(table, end="")
+    text = table.markdown(entries)
+    records.write_atomically(folder / "certificates.md", text.encode())
+    print(text, end="")
     if given.budgets:
         budgets.check(entries, pathlib.Path(given.budgets))
         if given.store:

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 
-from experiments.bench import hlo, programs, stablehlo
-from experiments.bench.abstract import Lowered
-from experiments.bench.compiling import Compiled
-from experiments.bench.parts import Part
-from experiments.bench.programs import Collective
-from experiments.bench.targets import Target
+from experiments.aot import hlo, programs, stablehlo
+from experiments.aot.abstract import Lowered
+from experiments.aot.compiling import Compiled
+from experiments.aot.parts import Part
+from experiments.aot.programs import Collective
+from experiments.aot.targets import Target
 
 # Files whose float32 products are meant: statistics, losses, pixels, norms of gradients.
 FLOAT32 = ("sigreg/", "objectives/", "alignment/", "data/", "optim", "agents.py")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench import budgets, targets
+from experiments.aot import budgets, targets
 from experiments.bench.links import Links, sum_seconds
 from socialjepa_jax.errors import InputError
 

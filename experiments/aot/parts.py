@@ -25,9 +25,9 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from experiments.aot.targets import traced_for
 from experiments.bench import sigreg as sigreg_bench
 from experiments.bench import sweep as sweep_bench
-from experiments.bench.targets import traced_for
 from experiments.identifiability import sweep
 from socialjepa_jax import sharding
 from socialjepa_jax.alignment import moments as moments_lib

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from experiments.bench import certified, links, targets
+from experiments.aot import many_chips, targets
+from experiments.bench import links
 from socialjepa_jax.errors import InputError
 
 FLOPS, FIXED, IMAGE, GRADIENT = 2e10, 3e9, 4e8, 9e7
@@ -29,16 +30,16 @@ ENTRIES = [
 
 
 def test_needs_are_the_lines_of_programs_with_one_agent_on_a_chip():
-    found = dataclasses.asdict(certified.fit(ENTRIES))
+    found = dataclasses.asdict(many_chips.fit(ENTRIES))
     found.pop("chip"), found.pop("links")
     expected = {"flops": FLOPS, "fixed": FIXED, "image": IMAGE, "gradient": GRADIENT}
     assert found == pytest.approx(expected | {"hidden": 0.75})
     with pytest.raises(InputError, match="of two batches"):
-        certified.fit(ENTRIES[1:])
+        many_chips.fit(ENTRIES[1:])
 
 
 def test_bounds_are_those_of_the_equations():
-    needs, chip = certified.fit(ENTRIES), targets.H100
+    needs, chip = many_chips.fit(ENTRIES), targets.H100
     compute, memory = FLOPS * 100 / chip.flops, (FIXED + IMAGE * 100) / chip.bandwidth
     network = links.sum_seconds(GRADIENT, 512, links.Links())
     best, worst = needs.bounds(100, 512)
@@ -49,9 +50,9 @@ def test_bounds_are_those_of_the_equations():
 
 def test_the_report_names_chips_rates_and_shares():
     stored = {"p": [*ENTRIES, entry("v5e:2x2", 4, 256), entry("v5e:4x4", 16, 256)]}
-    head, *lines = certified.report(stored, {"h100": 128, "v5e": 32})
+    head, *lines = many_chips.report(stored, {"h100": 128, "v5e": 32})
     assert len(lines) == 2 * (1 + 3) and "not run" in head
-    best, worst = certified.fit(ENTRIES).bounds(128, 512)
+    best, worst = many_chips.fit(ENTRIES).bounds(128, 512)
     (line,) = (line for line in lines if line.startswith("  512 "))
     assert f"{1e3 * best:.1f} - {1e3 * worst:.1f}" in line
     assert f"{512 * 128 / worst:,.0f} - {512 * 128 / best:,.0f}" in line

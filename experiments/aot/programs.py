@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from experiments.bench.hlo import Array, Instruction, Program
+from experiments.aot.hlo import Array, Instruction, Program
 
 _KINDS = (
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.bench import budgets
+from experiments.aot import budgets
 from socialjepa_jax.errors import InputError
 
 SUM = {"kind": "all-reduce", "types": ["f32"], "size": 8, "group": 4}

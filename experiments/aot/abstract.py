@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from experiments.bench import steps, targets
+from experiments.aot import targets
+from experiments.bench import steps
 from socialjepa_jax import build, sharding
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.config import Experiment, from_config_dict

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from experiments.bench.targets import Target
+from experiments.aot.targets import Target
 from socialjepa_jax import records
 
 COMPILERS = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin")

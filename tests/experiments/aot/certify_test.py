@@ -7,9 +7,9 @@ import jax
 import pytest
 
 from configs import smoke, toys_ijepa
-from experiments.bench import abstract, certificate_table, certificates, facts, targets
-from experiments.bench.programs import Collective
-from experiments.bench.targets import Chip, Target
+from experiments.aot import abstract, certify, facts, table, targets
+from experiments.aot.programs import Collective
+from experiments.aot.targets import Chip, Target
 from socialjepa_jax import build, config
 from socialjepa_jax.errors import InputError
 
@@ -44,7 +44,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def certificate(tiny):
-    return certificates.certify(tiny, HERE)
+    return certify.certify(tiny, HERE)
 
 
 def test_a_step_is_certified_from_shapes_alone(certificate, tiny):
@@ -72,12 +72,10 @@ def test_the_trainer_is_that_of_a_run_on_accelerators(tiny):
 
 
 def test_what_cannot_be_split_is_refused_with_its_message(tiny):
-    found = certificates.certify(tiny, dataclasses.replace(HERE, sides=(5,)))
+    found = certify.certify(tiny, dataclasses.replace(HERE, sides=(5,)))
     assert "batch_size=8 cannot be split over 5 devices" in found["refused"]
-    cells = certificate_table.row({"preset": "p", "target": "t"} | found)
-    assert len(cells) == len(certificate_table.HEAD) and cells[2].startswith(
-        "refused: batch_size=8"
-    )
+    cells = table.row({"preset": "p", "target": "t"} | found)
+    assert len(cells) == len(table.HEAD) and cells[2].startswith("refused: batch_size=8")
 
 
 def test_bounds_follow_from_the_data_sheet():
@@ -102,7 +100,7 @@ def test_bytes_on_the_network(kind, group, share):
 
 def test_links_of_a_slice():
     """A corner of 2 x 2 chips has two links of 50 GB/s; in 16 x 16 both directions are rings."""
-    sends = {name: targets.parse(name) for name in certificates.TARGETS}
+    sends = {name: targets.parse(name) for name in certify.TARGETS}
     rates = {name: t.chip.sends(t.sides) for name, t in sends.items()}
     assert rates == {
         "v5e:2x2": 100e9, "v5e:16x16": 200e9, "h100x1": 450e9, "h100x4": 450e9, "h100x8": 450e9,
@@ -129,16 +127,16 @@ def test_a_missing_compiler_is_named_with_its_extra(name, extra, monkeypatch):
 @pytest.mark.parametrize("limit", [7, 8, 63, 64, 100, 1000, 4099])
 @pytest.mark.parametrize("fixed", [0, 3])
 def test_the_largest_batch_is_found_on_a_line(limit, fixed):
-    found = certificates.largest(lambda batch: fixed + batch, limit, 64, 8)
+    found = certify.largest(lambda batch: fixed + batch, limit, 64, 8)
     assert found % 8 == 0 and found + fixed <= limit
-    assert found + fixed >= certificates.FULL * limit or found + fixed + 8 > limit
+    assert found + fixed >= certify.FULL * limit or found + fixed + 8 > limit
 
 
 def test_the_largest_batch_is_found_where_the_compiler_refuses_large_ones():
     needs = lambda batch: math.inf if batch > 500 else 10 + batch * (1 + batch / 1e4)  # noqa: E731
     tried = []
-    found = certificates.largest(lambda b: tried.append(b) or needs(b), 400, 64, 8)
-    assert 0.9 * 400 < needs(found) <= 400 and len(tried) <= certificates.COMPILATIONS
+    found = certify.largest(lambda b: tried.append(b) or needs(b), 400, 64, 8)
+    assert 0.9 * 400 < needs(found) <= 400 and len(tried) <= certify.COMPILATIONS
 
 
 def test_states_are_counted_without_rendering():
@@ -162,28 +160,28 @@ def test_the_sources_of_the_presets():
         abstract.experiment_of("nothing")
 
 
-def cells_of(table, head):
+def cells_of(text, head):
     """The cells of the first row of the table with this head, by column."""
-    lines = table.splitlines()
+    lines = text.splitlines()
     row = lines[lines.index(f"| {' | '.join(head)} |") + 2]
     return dict(zip(head, (cell.strip() for cell in row.strip("|").split(" | "))))
 
 
 def test_the_tables_show_a_certificate(certificate):
     entry = {"preset": "p", "target": "here"} | certificate
-    table = certificate_table.markdown([entry])
+    text = table.markdown([entry])
     low, high = entry["mfu"]
-    cells = cells_of(table, certificate_table.HEAD)
+    cells = cells_of(text, table.HEAD)
     assert cells["predicted MFU"] == f"{low:.0%} - {high:.0%} ({entry['bound_by']})"
     assert cells["needed GB"].startswith(f"{entry['needed_bytes'] / 1e9:.2f}")
-    cells = cells_of(table, certificate_table.PROPERTIES)
+    cells = cells_of(text, table.PROPERTIES)
     assert cells["state MB, donated"] == f"{entry['state_bytes'] / 1e6:.1f}, all"
     assert cells["host"] == "none" and "all-reduce f32 alone" in str(cells)
 
 
 @pytest.mark.parametrize("name", ["targets", "presets"])
 def test_an_empty_list_is_refused(call_main, tmp_path, name, monkeypatch):
-    monkeypatch.setattr(certificates.jax.config, "update", lambda *_: None)
+    monkeypatch.setattr(certify.jax.config, "update", lambda *_: None)
     with pytest.raises(InputError, match=f"--{name}="):
-        call_main(certificates, f"--{name}=", f"--out={tmp_path / 'new'}")
+        call_main(certify, f"--{name}=", f"--out={tmp_path / 'new'}")
     assert not (tmp_path / "new").exists()

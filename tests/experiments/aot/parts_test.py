@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from configs import motion_vits
-from experiments.bench import parts, targets
+from experiments.aot import parts, targets
 from socialjepa_jax import config
 from socialjepa_jax.alignment import neighbourhoods
 from socialjepa_jax.alignment.distances import on_accelerator

@@ -3,7 +3,7 @@
 import collections
 from typing import Any
 
-from experiments.bench import parts
+from experiments.aot import parts
 
 Entry = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""Programs compiled ahead of time for TPUs and GPUs that are not there."""
