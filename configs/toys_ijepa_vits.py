@@ -4,7 +4,7 @@ Paper: Social-JEPA, appendix A.1-A.2 and Table 3 (smallNORB's column): AdamW (0.
 3e-4, weight decay 0.05, clip 1.0, batch 256, 4 target blocks of 7x7, EMA 0.996 -> 1.0, predictor
 width 2048, latent CLS.
 Command: python -m socialjepa_jax.train --config=configs/toys_ijepa_vits.py --workdir=runs/vits
-Cost: 14.3 PFLOP: 20.65 GFLOP per image, 2 agents, 1,350 steps of 256 (200 epochs of 1,728 states).
+Cost: 14.3 PFLOP: 20.65 GFLOP per image, 2 agents, 1,350 steps of 256 (200 epochs of 1,734 states).
 Expected: not run to its end; the paper has R2 0.891, DSC 0.872 and NOS@10 0.27 on smallNORB.
 """
 

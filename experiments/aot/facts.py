@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -14,8 +15,12 @@ from experiments.aot.parts import Part
 from experiments.aot.programs import Collective
 from experiments.aot.targets import Target
 
-# Files whose float32 products are meant: statistics, losses, pixels, norms of gradients.
-FLOAT32 = ("sigreg/", "objectives/", "alignment/", "data/", "optim", "agents.py")
+# Files whose float32 products are meant: statistics, losses, pixels, norms of gradients; the
+# predictor's positions, once a step; MLPs of latents.
+FLOAT32 = (
+    "sigreg/", "objectives/", "alignment/", "data/", "optim", "agents.py", "models/heads.py",
+    "models/mlp.py",
+)  # fmt: skip
 SHARE = 0.01  # of the traffic, from which on copies are listed
 
 
@@ -50,14 +55,18 @@ def of_part(part: Part, target: Target) -> dict[str, Any]:
 def of_products(found: list[stablehlo.Product], dtype: str, target: Target) -> dict[str, Any]:
     """Returns the numbers of products by type and source, and the FLOPs that fill their tiles."""
     files = collections.Counter(p.source for p in found if p.kind == "f32")
-    outside = [name for name in files if not name.startswith(FLOAT32)]
     needed = sum(p.flops for p in found)
     return {
         "products": dict(collections.Counter(p.kind for p in found)),
         "float32_products": dict(sorted(files.items())),
-        "float32_outside": sorted(outside) if dtype == "bfloat16" else [],
+        "float32_outside": outside(files, dtype),
         "flops_in_tiles": sum(p.padded_flops(target.chip.tile) for p in found) / (needed or 1),
     }
+
+
+def outside(files: Iterable[str], dtype: str) -> list[str]:
+    """Returns the files with float32 products that a model in bfloat16 should not have."""
+    return sorted(f for f in files if dtype == "bfloat16" and not f.startswith(FLOAT32))
 
 
 def of_compiled(compiled: Compiled, calls: int = 1) -> dict[str, Any]:

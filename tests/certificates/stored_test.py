@@ -37,7 +37,8 @@ def test_every_preset_has_a_certificate_for_every_target_or_the_reason_why_not()
 def test_a_step_donates_its_state_stays_on_the_chips_and_sums_in_float32(entry):
     assert entry["aliased_leaves"] >= entry["state_leaves"] == entry["donated_leaves"]
     assert entry["aliased_bytes"] >= entry["state_bytes"]
-    assert entry["host_transfers"] == [] and entry["float32_outside"] == []
+    assert entry["host_transfers"] == [] == entry["float32_outside"]
+    assert facts.outside(entry["float32_products"], entry["dtype"]) == []
     kinds = {kind for found in entry["collectives"] for kind in found["types"]}
     assert kinds <= {"f32", "s32", "u32", "pred"}
 
