@@ -22,18 +22,30 @@ def local_mean(x: jax.Array) -> jax.Array:
 
 
 class BatchNorm(nnx.Module):
-    """Normalises every channel over batch and space, then scales and shifts it."""
+    """Normalises every channel over batch and space, then scales and shifts it, where it does.
 
-    def __init__(self, channels: int, eps: float = 1e-5) -> None:
-        self.scale = nnx.Param(jnp.ones(channels))
-        self.bias = nnx.Param(jnp.zeros(channels))
-        self.eps = eps
+    The parameters are "scale" and "bias"; a layer without one has no such parameter.
+    """
+
+    def __init__(
+        self, channels: int, eps: float = 1e-5, *, scales: bool = True, shifts: bool = True
+    ) -> None:
+        if scales:
+            self.scale = nnx.Param(jnp.ones(channels))
+        if shifts:
+            self.bias = nnx.Param(jnp.zeros(channels))
+        self.eps, self.scales, self.shifts = eps, scales, shifts
 
     def __call__(self, x: jax.Array, mean_C: jax.Array, var_C: jax.Array) -> jax.Array:
         """Normalises with the given statistics: [..., C] -> [..., C]."""
-        gain_C = self.scale[...] * jax.lax.rsqrt(var_C + self.eps)
+        gain_C = jax.lax.rsqrt(var_C + self.eps)
+        if self.scales:
+            gain_C = self.scale[...] * gain_C
+        shift_C = -mean_C * gain_C
+        if self.shifts:
+            shift_C = self.bias[...] + shift_C
         shape = (1,) * (x.ndim - 1) + (-1,)
-        return x * gain_C.reshape(shape) + (self.bias[...] - mean_C * gain_C).reshape(shape)
+        return x * gain_C.reshape(shape) + shift_C.reshape(shape)
 
 
 class Normalizer:

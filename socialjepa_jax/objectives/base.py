@@ -10,7 +10,9 @@ import jax
 from socialjepa_jax.data.protocols import Batch
 from socialjepa_jax.sharding import Reduce
 
-__all__ = ["Aux", "Batch", "HParams", "Metrics", "Objective", "Params", "groups_of", "projected"]
+__all__ = [
+    "Aux", "Batch", "HParams", "Metrics", "Objective", "Params", "PyTree", "groups_of", "projected",
+]  # fmt: skip
 
 PyTree = Any
 Params = PyTree

@@ -152,11 +152,7 @@ class Mae:
         patches_BNE = patchify(images_BHWC, self.vit.patch_size)
         target_BME = jnp.take_along_axis(patches_BNE, masked_BM[:, :, None], axis=1)
         target_BME = target_BME.astype(jnp.float32)
-        if not self.norm_pix_loss:
-            return target_BME
-        centred_BME = target_BME - target_BME.mean(-1, keepdims=True)
-        variance_BM1 = target_BME.var(-1, keepdims=True, ddof=1)
-        return centred_BME * jax.lax.rsqrt(variance_BM1 + VARIANCE_EPS)
+        return normalized_pixels(target_BME) if self.norm_pix_loss else target_BME
 
     def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
         """Returns `aux`: no state is carried beside the parameters."""
@@ -171,3 +167,10 @@ class Mae:
         """
         latents, _ = encoders.apply(self.vit, params["encoder"], images)
         return {"latent": latents[self.latent], **latents}
+
+
+def normalized_pixels(patches_BME: jax.Array) -> jax.Array:
+    """Normalises the values of each patch to zero mean and unit unbiased variance."""
+    centred_BME = patches_BME - patches_BME.mean(-1, keepdims=True)
+    variance_BM1 = patches_BME.var(-1, keepdims=True, ddof=1)
+    return centred_BME * jax.lax.rsqrt(variance_BM1 + VARIANCE_EPS)

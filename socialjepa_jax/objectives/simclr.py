@@ -3,13 +3,22 @@
 "A Simple Framework for Contrastive Learning of Visual Representations" (arXiv:2002.05709). The
 published code is github.com/google-research/simclr.
 
-Shape key: B images of this shard, N images of all shards, D features.
+Shape key: B images of this shard, N images of all shards, D features, P of the projection.
 """
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
+from socialjepa_jax import optim
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import check_one_of, check_positive
+from socialjepa_jax.models.projection import HeadStyle
+from socialjepa_jax.objectives.base import HParams, Metrics
+from socialjepa_jax.objectives.shared.crops import simclr_views
 from socialjepa_jax.objectives.shared.crossentropy import HIGHEST, identify, own_part, unit_rows
+from socialjepa_jax.objectives.shared.embedding import PairObjective
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 
@@ -51,3 +60,53 @@ def nt_xent(
     logits = jnp.matmul(anchors, candidates.T, precision=HIGHEST) / temperature
     logits = jnp.where(jnp.arange(2 * num)[None] == itself[:, None], -jnp.inf, logits)
     return reduce.mean(identify(logits, partner))
+
+
+@dataclass(frozen=True)
+class SimClr(PairObjective):
+    """SimCLR on two views, with the projection head of its published code (version 2).
+
+    Every linear layer of the head is followed by batch normalisation, the last one too, with a
+    scale but no offset. The latent is the encoder's output. The published hidden width is that of
+    the encoder, 2048 for ResNet-50.
+
+    Attributes:
+        encoder, latent, projector_layers, projector_width, projector_dim, views, pack_views: see
+            `JointEmbedding`. Version 1 has 2 layers.
+        kind: names this objective in a configuration.
+        temperature: see `nt_xent`; `hparams['temperature']`, if present, takes precedence.
+    """
+
+    projector_dim: int = 128
+    views: MultiCrop = simclr_views((0.08, 1.0))
+    kind: str = "simclr"
+    temperature: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_one_of(("simclr",), kind=self.kind)
+        check_positive(temperature=self.temperature)
+
+    @property
+    def style(self) -> HeadStyle:
+        """Batch normalisation after every layer, and small initial kernels."""
+        return HeadStyle(last_norm="scale", std=0.01)
+
+    @staticmethod
+    def optimizer(batch_size: int) -> optim.Lars:
+        """Returns the published optimiser, for 100 epochs on ImageNet."""
+        return optim.Lars(
+            form="inside",
+            learning_rate=0.3 * batch_size / 256,
+            weight_decay=1e-4,
+            final_weight_decay=1e-4,
+        )
+
+    def loss_on(
+        self, z_BVP: jax.Array, hparams: HParams, reduce: Reduce
+    ) -> tuple[jax.Array, Metrics]:
+        """Returns NT-Xent of projections f32[B, 2, P], with the metric 'chance', ln(2 N - 1)."""
+        temperature = hparams.get("temperature", self.temperature)
+        loss = nt_xent(z_BVP[:, 0], z_BVP[:, 1], temperature=temperature, reduce=reduce)
+        images = reduce.sum(jnp.ones(len(z_BVP)))
+        return loss, {"chance": jnp.log(2.0 * images - 1.0)}

@@ -7,17 +7,32 @@ Q rows of a queue, S samples.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax.errors import InputError
+from socialjepa_jax import optim
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.errors import (
+    InputError,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+)
+from socialjepa_jax.models.projection import HeadStyle
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params, PyTree
+from socialjepa_jax.objectives.shared.crops import simclr_views
 from socialjepa_jax.objectives.shared.crossentropy import (
     HIGHEST,
     between_crops,
     own_part,
     unit_rows,
+    usage,
+    whole,
 )
+from socialjepa_jax.objectives.shared.embedding import JointEmbedding, update_running
 from socialjepa_jax.sharding import ONE_DEVICE, Reduce
 
 
@@ -126,3 +141,130 @@ def swap_loss(
 
 def _scores(z: jax.Array, prototypes_KD: jax.Array) -> jax.Array:
     return jnp.matmul(z, prototypes_KD.T, precision=HIGHEST)
+
+
+@dataclass(frozen=True)
+class SwAV(JointEmbedding):
+    """SwAV with multi-crop: both global crops are assigned, all other crops predict it.
+
+    The head is linear, batch normalisation, ReLU, linear; its batch statistics are those of crops
+    of all sizes together. Every update leaves prototypes of unit length.
+
+    Attributes:
+        encoder, latent, projector_layers, projector_width, projector_dim, views, pack_views: see
+            `JointEmbedding`.
+        kind: names this objective in a configuration.
+        prototypes: K. Many times more than images in a batch leave some without any, without queue.
+        eps, rounds, temperature: see `swap_loss`.
+        queue: rows of the queue of each global crop, a multiple of the batch; 0: none. For batches
+            of 256 images 3840 are published.
+        queue_start: share of the run's steps before the queue begins to fill; 15 epochs of 400. It
+            counts once it is full.
+        frozen: share of the run's steps before the prototypes move; one epoch of 400.
+    """
+
+    projector_layers: int = 2
+    projector_dim: int = 128
+    views: MultiCrop = simclr_views((0.14, 1.0), 6)
+    kind: str = "swav"
+    prototypes: int = 3000
+    eps: float = 0.05
+    rounds: int = 3
+    temperature: float = 0.1
+    queue: int = 0
+    queue_start: float = 0.0375
+    frozen: float = 0.0025
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_one_of(("swav",), kind=self.kind)
+        for name in ("prototypes", "eps", "rounds", "temperature"):
+            check_positive(**{name: getattr(self, name)})
+        check_non_negative(queue=self.queue)
+        check_in_range(0.0, 1.0, queue_start=self.queue_start, frozen=self.frozen)
+        if self.views.global_views != 2:
+            raise InputError(f"views: global_views={self.views.global_views} must be 2")
+
+    @property
+    def style(self) -> HeadStyle:
+        """Linear layers with biases."""
+        return HeadStyle(bias=True)
+
+    @property
+    def joint_head(self) -> bool:
+        """Crops of all sizes have common batch statistics in the head."""
+        return True
+
+    def init(self, key: jax.Array) -> tuple[Params, Aux]:
+        """Adds {'prototypes'} f32[K, D] to the parameters and, with a queue, {'queue'} to `aux`."""
+        params, aux = super().init(key)
+        shape = (self.prototypes, self.projection_dim)
+        prototypes = unit_rows(jax.random.normal(jax.random.fold_in(key, 2), shape))
+        if self.queue:
+            aux = {**aux, "queue": jnp.zeros((2, self.queue, self.projection_dim))}
+        return {**params, "prototypes": prototypes}, aux
+
+    def groups(self, params: Params) -> PyTree:
+        """All parameters decay and have a trust ratio; prototypes are frozen first."""
+
+        def group(path: optim.Path, _: jax.Array) -> optim.Group:
+            return optim.Group(frozen_share=self.frozen if path[0] == "prototypes" else 0.0)
+
+        return optim.group_by(params, group)
+
+    def project(self, params: Params) -> Params:
+        """Returns the parameters with prototypes of unit length."""
+        return {**params, "prototypes": unit_rows(params["prototypes"])}
+
+    @staticmethod
+    def optimizer(batch_size: int) -> optim.Lars:
+        """Returns the published optimiser, for 400 epochs on ImageNet."""
+        return optim.Lars(
+            form="larc",
+            learning_rate=4.8 * batch_size / 4096,
+            start_fraction=0.3 / 4.8,
+            final_fraction=1e-3,
+            warmup_fraction=10 / 400,
+        )
+
+    def loss(
+        self,
+        params: Params,
+        aux: Aux,
+        batch: Batch,
+        key: jax.Array,
+        hparams: HParams,
+        reduce: Reduce,
+    ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
+        """Computes `swap_loss` on crops drawn from `key`; see `Objective.loss`.
+
+        The loss takes the queue of the steps before, and this step's features enter it afterwards.
+        """
+        embedding, statistics = self.embed_views(params, self.views(batch, key), reduce)
+        z_VBD = embedding.projection.swapaxes(0, 1)
+        queue, prototypes = aux.get("queue"), params["prototypes"]
+        loss = swap_loss(
+            z_VBD,
+            prototypes,
+            eps=self.eps,
+            temperature=self.temperature,
+            queue_AQD=queue,
+            rounds=self.rounds,
+            reduce=reduce,
+        )
+        if queue is not None:
+            started = batch["step"] >= self.queue_start * hparams["total_steps"]
+            newer = self._queued(queue, z_VBD, reduce)
+            aux = {**aux, "queue": jnp.where(started, newer, queue)}
+        scores_VBK = _scores(unit_rows(z_VBD), prototypes) / self.temperature
+        metrics = usage(jax.nn.softmax(scores_VBK).swapaxes(0, 1), reduce)
+        metrics |= self.monitors(embedding, reduce)
+        return loss, (update_running(aux, statistics), jax.lax.stop_gradient(metrics))
+
+    def _queued(self, queue_AQD: jax.Array, z_VBD: jax.Array, reduce: Reduce) -> jax.Array:
+        """Puts the unit features of the global crops of all devices in front of the queues."""
+        newest_NAD = whole(unit_rows(z_VBD[:2]).swapaxes(0, 1), reduce)
+        if self.queue % len(newest_NAD):
+            raise InputError(f"queue={self.queue} must be a multiple of {len(newest_NAD)} images")
+        rows_AQD = jnp.concatenate([newest_NAD.swapaxes(0, 1), queue_AQD], axis=1)
+        return rows_AQD[:, : self.queue]

@@ -44,6 +44,34 @@ def own_part(x: jax.Array, reduce: Reduce) -> jax.Array:
     return own_rows(x, reduce.axis_name)
 
 
+def whole(x: jax.Array, reduce: Reduce) -> jax.Array:
+    """The rows of all shards in order, [B, ...] -> [N, ...], without gradient.
+
+    Unlike those of `Reduce.gather` they are known to be equal on all shards, so that they can be
+    carried beside the parameters.
+    """
+    x = jax.lax.stop_gradient(x)
+    if reduce.axis_name is None:
+        return x
+    shards, index = jax.lax.axis_size(reduce.axis_name), jax.lax.axis_index(reduce.axis_name)
+    own = (jnp.arange(shards) == index).reshape(-1, *(1,) * x.ndim)
+    return jax.lax.psum(jnp.where(own, x[None], 0.0), reduce.axis_name).reshape(-1, *x.shape[1:])
+
+
+def usage(p: jax.Array, reduce: Reduce) -> dict[str, jax.Array]:
+    """Returns metrics of probabilities [rows, ..., K], rows first: how sharp and how varied.
+
+    'target_entropy': mean entropy of a row, 0 to ln K. 'outputs_used': exp of the entropy of the
+    mean row, 1 (always the same output) to K (all equally often).
+    """
+    p = jax.lax.stop_gradient(p)
+    entropy = -(p * jnp.log(jnp.maximum(p, 1e-30))).sum(-1)
+    axes = tuple(range(1, entropy.ndim))
+    mean_K = reduce.mean(p.mean(axes))
+    used = jnp.exp(-(mean_K * jnp.log(jnp.maximum(mean_K, 1e-30))).sum())
+    return {"target_entropy": reduce.mean(entropy.mean(axes)), "outputs_used": used}
+
+
 def identify(logits_BN: jax.Array, index_B: jax.Array) -> jax.Array:
     """Returns the cross-entropy f32[B] of picking candidate `index_B` of each row of logits."""
     log_p_BN = jax.nn.log_softmax(logits_BN.astype(jnp.float32))

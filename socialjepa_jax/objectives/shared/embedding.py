@@ -24,6 +24,7 @@ from socialjepa_jax.models.batchnorm import Mean, local_mean
 from socialjepa_jax.models.encoders import EncoderConfig
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.mlp import Projector
+from socialjepa_jax.models.projection import Head, HeadStyle
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Params
 from socialjepa_jax.objectives.shared.losses import covariance
@@ -89,8 +90,27 @@ class JointEmbedding:
         """The projector as pure functions."""
         return self._mlp(self.encoder.width, self.projector_layers)
 
+    @property
+    def style(self) -> HeadStyle | None:
+        """Normalisations and biases of the heads; None: those of `Projector`."""
+        return None
+
+    @property
+    def joint_head(self) -> bool:
+        """True: the projector's batch statistics are those of views of all sizes together."""
+        return False
+
+    @property
+    def apart(self) -> bool:
+        """True: batch statistics are those of each view, not of all views of a size."""
+        return False
+
     def _mlp(self, inputs: int, layers: int) -> Functional:
         hidden, outputs, dtype = self.projector_width, self.projection_dim, self.encoder.dtype
+        style = self.style
+        if style is not None:
+            widths = (inputs, *[hidden] * (layers - 1), outputs)
+            return functional(lambda rngs: Head(widths, style, dtype=dtype, rngs=rngs))
         return functional(
             lambda rngs: Projector(inputs, hidden, outputs, layers, dtype=dtype, rngs=rngs)
         )
@@ -101,17 +121,21 @@ class JointEmbedding:
         params: Params = {"encoder": encoders.init(self.encoder, key_encoder)}
         if self.projector_layers:
             params["projector"] = self.projector.init(key_projector)
+        fresh = self.fresh_statistics(params)
+        return params, {"statistics": fresh} if fresh else {}
+
+    def fresh_statistics(self, params: Params) -> Statistics:
+        """Returns means of zero and variances of one for every batch normalisation."""
         size, channels = self.encoder.image_size, self.encoder.channels
         images = jax.ShapeDtypeStruct((1, size, size, channels), jnp.float32)
         used = jax.eval_shape(lambda images: self.embed(params, images)[1], images)
-        fresh = {
+        return {
             network: {
                 name: (jnp.zeros(mean.shape), jnp.ones(var.shape))
                 for name, (mean, var) in layers.items()
             }
             for network, layers in used.items()
         }
-        return params, {"statistics": fresh} if fresh else {}
 
     def embed(
         self,
@@ -159,7 +183,8 @@ class JointEmbedding:
     ) -> tuple[Embedding, list[Statistics]]:
         """Encodes and projects all views, in one pass for each size or packed in one pass.
 
-        Batch normalisation acts on each size separately in both cases.
+        Batch normalisation acts on each size separately in both cases; see `apart` and
+        `joint_head` for the objectives that differ.
 
         Args:
             params: {'encoder', 'projector'}.
@@ -169,10 +194,13 @@ class JointEmbedding:
         Returns:
             The embeddings of all views, arrays [B, V, features], and the statistics of each pass.
         """
+        if self.apart:
+            views = tuple(x[:, v : v + 1] for x in views for v in range(x.shape[1]))
         flat = tuple(images.reshape(-1, *images.shape[2:]) for images in views)
-        if self.pack_views:
-            assert isinstance(self.encoder, ViTConfig)
-            latents = encoders.apply_packed(self.encoder, params["encoder"], flat)
+        if self.joint_head:
+            passes = self._joint(params, flat, reduce)
+        elif self.pack_views:
+            latents = self._packed(params, flat)
             passes = [self._project(params, each, None, reduce.mean) for each in latents]
         else:
             passes = [self.embed(params, images, None, reduce.mean) for images in flat]
@@ -182,6 +210,33 @@ class JointEmbedding:
         ]
         statistics = [used for _, used in passes]
         return jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), *parts), statistics
+
+    def _packed(self, params: Params, flat: tuple[jax.Array, ...]) -> list[dict[str, jax.Array]]:
+        assert isinstance(self.encoder, ViTConfig)
+        return encoders.apply_packed(self.encoder, params["encoder"], flat)
+
+    def _joint(
+        self, params: Params, flat: tuple[jax.Array, ...], reduce: Reduce
+    ) -> list[tuple[Embedding, Statistics]]:
+        """Embeds images of each size, with one pass of the projector for all of them."""
+        if self.pack_views:
+            latents = self._packed(params, flat)
+            used: list[dict[str, tuple[jax.Array, jax.Array]]] = [{} for _ in flat]
+        else:
+            each = [
+                encoders.apply(self.encoder, params["encoder"], images, None, reduce.mean)
+                for images in flat
+            ]
+            latents, used = [out for out, _ in each], [of_pass for _, of_pass in each]
+        together = jax.tree.map(lambda *x: jnp.concatenate(x), *latents)
+        embedding, projector = self._project(params, together, None, reduce.mean)
+        ends = [sum(map(len, flat[: i + 1])) for i in range(len(flat))]
+        parts = [
+            jax.tree.map(lambda x, a=a, b=b: x[a:b], embedding) for a, b in zip([0, *ends], ends)
+        ]
+        statistics: list[Statistics] = [{"encoder": of_pass} if of_pass else {} for of_pass in used]
+        statistics[-1] = statistics[-1] | projector
+        return list(zip(parts, statistics))
 
     def monitors(self, embedding: Embedding, reduce: Reduce) -> Metrics:
         """Returns metrics that show collapse, over all views of the global batch.
@@ -248,15 +303,19 @@ class PairObjective(JointEmbedding):
         return loss, (update_running(aux, statistics), jax.lax.stop_gradient(metrics))
 
 
-def update_running(aux: Aux, passes: list[Statistics]) -> Aux:
-    """Returns `aux` with the moving average of statistics updated by each pass in turn."""
-    if "statistics" not in aux:
+def update_running(aux: Aux, passes: list[Statistics], name: str = "statistics") -> Aux:
+    """Returns `aux` with the moving average of statistics updated by each pass in turn.
+
+    A pass may have used a part of the networks only; the others' averages stay.
+    """
+    if name not in aux:
         return aux
-    average = aux["statistics"]
+    average = aux[name]
     for used in passes:
-        average = jax.tree.map(
+        moved = jax.tree.map(
             lambda old, new: old + STATISTICS_MOMENTUM * (jax.lax.stop_gradient(new) - old),
-            average,
+            {network: average[network] for network in used},
             used,
         )
-    return {**aux, "statistics": average}
+        average = {**average, **moved}
+    return {**aux, name: average}
