@@ -119,8 +119,8 @@ class Run:
         encode_batch: images of a call when latents are extracted.
         gradient_sums: "float32" | "bfloat16": type in which the gradients of an agent are summed
             over its devices.
-        overlap_sums: ask compilers for accelerators to sum gradients beside the backward pass;
-            False where a compiler does not know the options, see `agents.OVERLAP`.
+        overlap_sums: ask the compiler to sum gradients beside the backward pass; False where it
+            does not know the options, see `agents.OVERLAP`.
     """
 
     steps: int = 1000

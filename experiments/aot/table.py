@@ -41,7 +41,7 @@ def headline(name: str, entry: Entry) -> list[str]:
         f"{low:.0%} - {high:.0%}",
         entry["bound_by"],
         f"{entry['needed_bytes'] / 1e9:.1f} GB a chip",
-        f"{entry['largest_batch']:,}",
+        f"{entry['largest_batch']:,}" if "largest_batch" in entry else "not searched",
     ]
 
 

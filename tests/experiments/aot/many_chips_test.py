@@ -49,9 +49,10 @@ def test_bounds_are_those_of_the_equations():
 
 
 def test_the_report_names_chips_rates_and_shares():
-    stored = {"p": [*ENTRIES, entry("v5e:2x2", 4, 256), entry("v5e:4x4", 16, 256)]}
+    stored = {"p": [*ENTRIES, entry("v5e:2x2", 4, 256), entry("v5e:4x4", 16, 256)], "q": []}
     head, *lines = many_chips.report(stored, {"h100": 128, "v5e": 32})
-    assert len(lines) == 2 * (1 + 3) and "not run" in head
+    assert len(lines) == 2 * (1 + 3) + 2 * 2 and "not run" in head
+    assert lines[-1].strip() == "not certified at two batches"
     best, worst = many_chips.fit(ENTRIES).bounds(128, 512)
     (line,) = (line for line in lines if line.startswith("  512 "))
     assert f"{1e3 * best:.1f} - {1e3 * worst:.1f}" in line
