@@ -1,11 +1,13 @@
 """README and docs: its example runs, its table is that of the results, its links lead somewhere."""
 
 import json
+import math
 import pathlib
 import re
 import subprocess
 import sys
 
+from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.report import tables
 from socialjepa_jax.report.run import motion_table
 
@@ -82,3 +84,11 @@ def test_links_lead_to_files():
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_the_guide_to_objectives_lists_all_of_them():
+    guide = (ROOT / "docs" / "objectives.md").read_text()
+    rows = {cells(line)[0].strip("`") for line in guide.splitlines() if line.startswith("| `")}
+    assert set(OBJECTIVES) - {"frame_pairs"} <= rows and "`frame_pairs`" in guide
+    named = dict(re.findall(r"([\d.]+) (?:for K = |for )([\d,]+)", guide)[:2])
+    assert {f"{math.log(int(k.replace(',', ''))):.3f}" for k in named.values()} == set(named)
