@@ -79,7 +79,10 @@ def states_of(experiment: Experiment) -> tuple[int, int]:
 
 
 def abstract_source(experiment: Experiment) -> Any:
-    """Returns the source of an experiment's batches with shapes and dtypes in place of arrays."""
+    """Returns the source of an experiment's batches with shapes and dtypes in place of arrays.
+
+    For a batch of more images than there are training states, as many states are assumed.
+    """
     data: Any = experiment.data
     run, agents, size = experiment.run, len(experiment.agents.seeds), data.image_size
     shape = (size, size, data.channels)
@@ -97,7 +100,7 @@ def abstract_source(experiment: Experiment) -> Any:
         batch = (run.steps_per_call, run.batch_size)
         images, rows = array(jnp.uint8, *batch, *shape), array(jnp.int32, *batch)
         return StreamedWindow(images, rows, array(jnp.int32), mean, std, experiment.augment)
-    states, trained = states_of(experiment)
+    states, trained = (max(n, run.batch_size) for n in states_of(experiment))
     pixels = array(jnp.uint8, states, *row_shape(math.prod(shape)))
     return ResidentImages(pixels, array(jnp.int32, trained), mean, std, shape, experiment.augment)
 

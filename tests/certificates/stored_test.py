@@ -3,6 +3,7 @@
 They are remade by `python -m experiments.certificates --budgets=tests/certificates --store`.
 """
 
+import itertools
 import math
 import pathlib
 
@@ -22,12 +23,20 @@ PARTS = [entry for entry in ALL if entry["preset"] in parts.PARTS]
 COMPILED = [entry for entry in ENTRIES if "refused" not in entry]
 
 
+def words(name):
+    """A document's text on one line."""
+    return " ".join((ROOT / name).read_text().split())
+
+
 def named(entry):
     return f"{entry['preset']}-{entry['target']}"
 
 
-def test_every_preset_has_a_certificate_for_every_target_or_the_reason_why_not():
-    assert len(ENTRIES) == len(NAMES) * len(certify.TARGETS) and len(ENTRIES + PARTS) == len(ALL)
+def test_every_preset_has_a_certificate_or_the_documents_say_that_it_has_none():
+    pairs = itertools.product(STORED, NAMES)
+    missing = [f"{name} for {target}" for target, name in pairs if name not in STORED[target]]
+    sentence = f"Not compiled yet: {', '.join(missing)}."
+    assert not missing or sentence in words("docs/certificates.md")
     for entry in ENTRIES:
         reasons = ("cannot be split over", "attention='")  # a small batch, a kernel for one GPU
         assert "refused" not in entry or any(why in entry["refused"] for why in reasons)
@@ -86,7 +95,7 @@ HEADLINES = {
 
 def test_the_readme_states_the_bounds_of_both_vits():
     readme = (ROOT / "README.md").read_text()
-    assert "compiled and bounded, not run" in " ".join(readme.split())
+    assert "compiled and bounded, not run" in words("README.md")
     assert table.line(list(table.HEADLINE)) in readme
     for name, (preset, target) in HEADLINES.items():
         cells = table.headline(name, STORED[target][preset])
