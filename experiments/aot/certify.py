@@ -36,7 +36,7 @@ from socialjepa_jax.running.presets import PRESETS
 
 TARGETS = ("v5e:2x2", "v5e:16x16", "h100x1", "h100x4", "h100x8")
 REFUSALS = (InputError, ValueError, NotImplementedError, jax.errors.JaxRuntimeError)
-FULL = 0.9  # share of a chip's memory that the largest batch must fill
+FULL = 0.85  # share of a chip's memory that the largest batch must fill
 COMPILATIONS = 6  # at most, in the search for it
 
 
