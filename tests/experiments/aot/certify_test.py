@@ -151,7 +151,7 @@ def test_states_are_counted_without_rendering():
 
 def test_the_sources_of_the_presets():
     vits = abstract.abstract_source(abstract.experiment_of("toys_ijepa_vits"))
-    assert vits.pixels.shape == (2, 2700, 224 * 224) and vits.rows.shape == (2, 1734)
+    assert vits.pixels.shape == (2, 2700, 392, 128) and vits.rows.shape == (2, 1734)
     stream = abstract.abstract_source(abstract.experiment_of("folder_ijepa"))
     assert stream.images.shape == (3, 25, 64, 48, 48, 3)
     lejepa = abstract.experiment_of("lejepa_vits").objective
