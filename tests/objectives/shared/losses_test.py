@@ -9,7 +9,7 @@ from socialjepa_jax.objectives.shared import losses
 from socialjepa_jax.sharding import Reduce
 from socialjepa_jax.sigreg import sigreg
 
-GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "identifiability.npz")
+GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "identifiability.npz")
 LOSSES = {
     "align": lambda h, _: losses.alignment(h, "code", Reduce()),
     "whiten": lambda h, _: losses.whitening(h, "code", Reduce()),
