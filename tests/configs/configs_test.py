@@ -6,6 +6,7 @@ import itertools
 import pathlib
 import re
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -146,13 +147,10 @@ def test_the_stated_flops_are_those_of_the_layers(name, image):
     assert float(stated[1]) == pytest.approx(total / 1e15, rel=2e-3)
 
 
-# eth80_lejepa has the images of eth80_ijepa and the objective of toys_lejepa; smoke is toys_ijepa;
-# motion_lejepa is trained, as small, in tests/loop_moving_test.py; motion_vits has its objective.
-LONG = dict.fromkeys(("eth80_lejepa", "smoke", "motion_lejepa", "motion_vits"), pytest.mark.nightly)
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=LONG.get(n, ())) for n in CONFIGS])
-def test_a_configuration_runs_one_step(name, tmp_path, monkeypatch):
+@pytest.fixture
+def opened(request, tmp_path, monkeypatch):
+    """Parts and feed of a configuration, made small."""
+    name = request.param
     monkeypatch.setattr(moving, "_BLOCK", 64)  # images that are rendered at once
     config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
@@ -164,11 +162,34 @@ def test_a_configuration_runs_one_step(name, tmp_path, monkeypatch):
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(tmp_path / "cache")
     parts = build.build(experiment)
+    feed = build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
+    with contextlib.closing(feed):
+        yield parts, feed
+
+
+@pytest.mark.parametrize("opened", CONFIGS, indirect=True)
+def test_a_configuration_can_be_trained(opened):
+    """Data of the configured kind is opened, and a step of it is traced."""
+    parts, feed = opened
+    state = parts.abstract_state
+    after, metrics = jax.eval_shape(parts.trainer.step, state, feed.at(0), parts.hparams)
+    chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
+    agents, steps = len(parts.hparams["seed"]), parts.trainer.steps_per_call
+    assert {x.shape for x in metrics.values()} == {(agents, steps)}
+
+
+BY_DAY = ("toys_lejepa", "toys_mae")  # others are trained as small in tests of the loop and face
+COMPILED = [
+    pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in CONFIGS
+]
+
+
+@pytest.mark.parametrize("opened", COMPILED, indirect=True)
+def test_a_configuration_runs_one_step(opened):
+    parts, feed = opened
     before = parts.fresh_state()
     start = jax.device_get(before.params)
-    opened = build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
-    with contextlib.closing(opened) as feed:
-        after, metrics = parts.trainer.step(before, feed.at(0), parts.hparams)
+    after, metrics = parts.trainer.step(before, feed.at(0), parts.hparams)
     assert np.isfinite(np.asarray(metrics["loss"])).all()
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max() > 0, start, jax.device_get(after.params))
     assert np.mean(jax.tree.leaves(moved)) > 0.8

@@ -74,7 +74,10 @@ def on_one_device(name):
     return run, params, aux, run(params, aux, batch(), jax.random.key(2), HPARAMS)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "lejepa" else pytest.mark.nightly) for n in KINDS],
+)
 def test_shard_map_equals_one_device(name):
     _, params, aux, expected = on_one_device(name)
     mesh = jax.make_mesh((4,), ("data",), devices=jax.devices()[:4], axis_types=(AxisType.Auto,))

@@ -1,0 +1,1 @@
+"""Comparisons of the objectives under one protocol."""

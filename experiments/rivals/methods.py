@@ -1,0 +1,112 @@
+"""Every objective on the toy world of `toys_ijepa`, with the same encoder, crops and optimiser.
+
+What is smaller than published: heads (256 wide), outputs (256 for the DINO family, 64 prototypes)
+and local views (two). All else is the objective's default.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from configs import toys_ijepa, toys_lejepa, toys_mae
+from socialjepa_jax.config import Agents, Experiment, from_config_dict
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.objectives.autoencoder import Autoencoder
+from socialjepa_jax.objectives.barlow import Barlow
+from socialjepa_jax.objectives.base import Objective
+from socialjepa_jax.objectives.dino import Dino
+from socialjepa_jax.objectives.dinov2 import DinoV2
+from socialjepa_jax.objectives.ibot import IBot
+from socialjepa_jax.objectives.infonce import InfoNce
+from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
+from socialjepa_jax.objectives.moco import MoCoV3
+from socialjepa_jax.objectives.simclr import SimClr
+from socialjepa_jax.objectives.swav import SwAV
+from socialjepa_jax.objectives.vicreg import VicReg
+
+LOCAL_VIEWS, OUTPUTS, PROTOTYPES = 2, 256, 64
+CAMERAS = 2
+
+_TOYS = from_config_dict(toys_ijepa.get_config())
+_VIT = _TOYS.objective.vit  # type: ignore[attr-defined]
+_CROPS = toys_lejepa.views(toys_lejepa.GREY, flip=True, small=LOCAL_VIEWS)
+_PAIR = dataclasses.replace(_CROPS, local_views=0)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective and how far its loss is from one that has learnt nothing.
+
+    Attributes:
+        objective: with the encoder of `toys_ijepa`.
+        chance: metric -> its value for a uniform answer; a name instead of a number is the metric
+            in which the objective states it. Empty: the loss has no such value.
+        crops: the objective makes its own views, and the run's augmentation is off.
+    """
+
+    objective: Objective
+    chance: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
+    crops: bool = True
+
+
+def _head(views: MultiCrop, **fields: Any) -> dict[str, Any]:
+    return {"encoder": _VIT, "views": views, "projector_width": 256, **fields}
+
+
+_MANY = {"outputs": OUTPUTS, "projector_dim": 64}
+_UNIFORM = float(np.log(OUTPUTS))
+_PIXELS = {"decoder_width": 48, "decoder_depth": 2, "decoder_heads": 4}
+
+METHODS: dict[str, Method] = {
+    "ijepa": Method(_TOYS.objective, crops=False),
+    "lejepa": Method(LeJepa(**_head(_CROPS, projector_dim=32))),
+    "masked_lejepa": Method(
+        MaskedLeJepa(vit=_VIT, predictor="mlp_patch", mlp_width=256), crops=False
+    ),
+    "mae": Method(from_config_dict(toys_mae.get_config()).objective, crops=False),
+    "autoencoder": Method(Autoencoder(_VIT, decoder_patch=8, **_PIXELS), crops=False),
+    "simclr": Method(SimClr(**_head(_PAIR)), {"loss": "chance"}),
+    "moco": Method(MoCoV3(**_head(_PAIR, predictor_width=256)), {"loss": "chance"}),
+    "infonce": Method(InfoNce(**_head(_PAIR))),
+    "barlow": Method(Barlow(**_head(_PAIR, projector_dim=256))),
+    "vicreg": Method(VicReg(**_head(_PAIR))),
+    "swav": Method(
+        SwAV(**_head(_CROPS, prototypes=PROTOTYPES)), {"loss": float(np.log(PROTOTYPES))}
+    ),
+    "dino": Method(Dino(**_head(_CROPS, **_MANY)), {"loss": _UNIFORM}),
+    "ibot": Method(IBot(**_head(_CROPS, **_MANY)), {"cls": _UNIFORM, "patch": _UNIFORM}),
+    "dinov2": Method(DinoV2(**_head(_CROPS, **_MANY)), {"cls": _UNIFORM, "patch": _UNIFORM}),
+}
+
+
+def experiment(name: str, steps: int, seeds: int = 3, **data: Any) -> Experiment:
+    """Returns a run of one method: `seeds` agents on each of both cameras, in one program.
+
+    Agent k of the first camera and agent seeds + k of the second make pair k. All agents have
+    initial parameters and batches of their own.
+
+    Args:
+        name: of `METHODS`.
+        steps: updates, all in one call.
+        seeds: agents of a camera.
+        **data: fields of the toy world that differ.
+    """
+    method, agents = METHODS[name], CAMERAS * seeds
+    cameras = tuple(k // seeds for k in range(agents))
+    run = dataclasses.replace(
+        _TOYS.run, steps=steps, log_every=steps, eval_every=steps, save_every=steps
+    )
+    return dataclasses.replace(
+        _TOYS,
+        name=f"Toys, {name}",
+        data=dataclasses.replace(_TOYS.data, **data),
+        objective=method.objective,
+        augment=Augment() if method.crops else _TOYS.augment,
+        agents=Agents(cameras, tuple(range(agents))),
+        run=run,
+    )

@@ -1,0 +1,285 @@
+"""Every objective on the toy world: what its loss and its ranks say, and the map between cameras.
+
+Six agents of a method train as one program, three on each of two cameras, 160 degrees apart; agents
+k and 3 + k make pair k. Nothing is tuned: `methods` has the settings, which are the objectives'
+defaults but for their size. Beside the trained agents stand the same agents before training and the
+principal components of the pixels. Intervals of 95 % are over objects and seeds. A comparison
+with controlled budgets is not made here: methods differ in images forwarded and in work.
+
+Claims: RankMe of every agent is at least 4, the loss is more than 5 % away from that of a uniform
+answer and from 0, and training adds to the R2 of W between cameras (the paper's), a claim that
+still pictures have not borne out before.
+
+Command: python -m experiments.reproduce --only=rivals_toys --out=runs/rivals_toys
+Cost at --scale=cpu: 0 minutes on two CPU cores.
+Expected at --scale=cpu: 0 claims.
+"""
+
+import json
+import pathlib
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import findings
+from experiments.alignability import honest_rows, jackknife
+from experiments.alignability.honest_rows import Measured
+from experiments.alignability.jackknife import Estimate
+from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.rivals import methods
+from experiments.rivals.methods import METHODS
+from socialjepa_jax import alignment, build, evaluation, loop
+from socialjepa_jax.agents import AgentState
+from socialjepa_jax.config import Experiment
+from socialjepa_jax.data.base import Splits, ViewDataset
+from socialjepa_jax.evaluation import controls
+from socialjepa_jax.records import RowName, write_json
+from socialjepa_jax.report import figures, style
+from socialjepa_jax.report.tables import Column, Interval, Row, Table
+from socialjepa_jax.running.hooks import Progress
+
+STEPS = {"smoke": 25, "cpu": 500, "gpu": 2000, "paper": 2000}
+SEEDS = {"smoke": 2, "cpu": 3, "gpu": 3, "paper": 3}
+LEAST_RANK, LEAST_GAP = 4.0, 0.05
+SMOKE = {"instances": 4, "splits": Splits(test_instances=2)}  # of the toy world
+ROWS = (RowName.TRAINED, RowName.UNTRAINED, RowName.PIXEL_PCA)
+SHOWN = ("r2", "shared_dims", "nos@10", "rankme")  # of `jackknife.METRICS`, with intervals
+
+
+def run(scale: str, out: pathlib.Path) -> Finding:
+    """Trains and measures every method, or reads what an earlier call left in `out`."""
+    rows = [row for name in METHODS for row in _kept(scale, name, out)]
+    return Finding(
+        "Every objective on the toy world",
+        [claim for name in METHODS for claim in claims(rows, name)],
+        {"": _plot(rows)},
+        rows,
+        [_table(rows), _losses(rows)],
+        {"steps": STEPS[scale], "seeds": SEEDS[scale]},
+    )
+
+
+def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
+    path = out / "rivals_toys" / f"{scale}_{name}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = SMOKE if scale == "smoke" else {}
+        write_json(path, measure(methods.experiment(name, STEPS[scale], SEEDS[scale], **data)))
+    found: Rows = json.loads(path.read_text())
+    return found
+
+
+def measure(chosen: Experiment) -> Rows:
+    """Trains the agents of `methods.experiment` and measures them beside their controls.
+
+    Returns:
+        One row "agents" with the losses and ranks of all agents, and one for each of `ROWS` with
+        the metrics of the pairs and their intervals.
+    """
+    name = chosen.objective.kind
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        dataset = chosen.data.load(path)
+        parts = build.build(chosen)
+        feed = build.open_feed(chosen, dataset, parts, path, path)
+
+    def encode(state: AgentState) -> np.ndarray:
+        return evaluation.encode_states(parts.trainer.encode, state, feed)
+
+    progress = Progress(parts.fresh_state(), 0, chosen.run.steps)
+    untrained, calls = encode(progress.state), []
+
+    def keep(progress: Progress) -> None:
+        if progress.step:
+            calls.append((time.monotonic(), jax.device_get(progress.metrics)))
+
+    loop.run(parts.trainer.step, feed, parts.hparams, progress, chosen.run.steps_per_call, (keep,))
+    trained = encode(progress.state)
+    images = len(chosen.agents.seeds) * chosen.run.batch_size * chosen.run.steps_per_call
+    seconds = np.diff([end for end, _ in calls])  # the first call compiles
+    agents = {
+        "method": name,
+        "row": "agents",
+        "rankme": [float(alignment.effective_rank(z)) for z in trained],
+        "images_per_second": images / float(np.median(seconds)) if len(seconds) else None,
+        **_losses_of(name, [metrics for _, metrics in calls]),
+    }
+    return [agents, *pair_rows(chosen, dataset, trained, untrained)]
+
+
+def _losses_of(name: str, calls: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
+    """First and last loss of every agent, and its gap to chance, of each part with a chance."""
+    first, last = calls[0], calls[-1]
+    parts = {}
+    for key, chance in METHODS[name].chance.items():
+        ours = last[key].mean(-1)
+        level = last[chance].mean(-1) if isinstance(chance, str) else chance
+        parts[key] = {"chance": np.broadcast_to(level, ours.shape), "last": ours}
+    parts = jax.tree.map(lambda x: np.asarray(x, float).tolist(), parts)
+    return {
+        "first_loss": np.asarray(first["loss"][:, 0], float).tolist(),
+        "last_loss": np.asarray(last["loss"].mean(-1), float).tolist(),
+        "parts": parts,
+    }
+
+
+def pair_rows(
+    chosen: Experiment, dataset: ViewDataset, trained: np.ndarray, untrained: np.ndarray
+) -> Rows:
+    """Returns the metrics of the pairs (k, seeds + k) on held-out objects, averaged over pairs.
+
+    Args:
+        chosen: of `methods.experiment`.
+        dataset: that it was trained on.
+        trained: latents of all agents, [A, N, D].
+        untrained: the same before training.
+    """
+    split, half = evaluation.splits(dataset)[0], len(trained) // methods.CAMERAS
+    pixels = [controls.pixel_pca(x, split.train, trained.shape[-1]) for x in dataset.images]
+
+    def measured(row: RowName, k: int, x: np.ndarray, y: np.ndarray) -> Measured:
+        subject = evaluation.Subject(row, split, (k, half + k), x, y)
+        linear_map = evaluation.fit_map(chosen.alignment, x, y, split.train)
+        metrics = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids)
+        probes = evaluation.probe_accuracies(chosen.alignment, dataset, subject, linear_map)
+        return Measured(metrics, probes, (subject.agents,))
+
+    of_pixels = measured(RowName.PIXEL_PCA, 0, *pixels)  # the same for every pair
+    spaces = {RowName.TRAINED: trained, RowName.UNTRAINED: untrained}
+    runs = [
+        {(row, split.name): measured(row, k, z[k], z[half + k]) for row, z in spaces.items()}
+        | {(RowName.PIXEL_PCA, split.name): of_pixels}
+        for k in range(half)
+    ]
+    found = {row: each for (row, _), each in honest_rows.average(runs).items()}
+    name = chosen.objective.kind
+    rows: Rows = [
+        {"method": name, "row": str(row), "pairs": each.metrics["r2"].repeats.tolist()}
+        | {key: _interval(each.metrics[key]) for key in SHOWN}
+        | each.probes
+        for row, each in found.items()
+    ]
+    r2 = {row: each.metrics["r2"] for row, each in found.items()}
+    gained = r2[RowName.TRAINED].minus(r2[RowName.UNTRAINED])
+    return [*rows, {"method": name, "row": "gain", "r2": _interval(gained)}]
+
+
+def _interval(estimate: Estimate) -> dict[str, float]:
+    low, high = estimate.interval()
+    return {"value": estimate.value, "low": low, "high": high}
+
+
+def _row(rows: Rows, name: str, row: str) -> dict[str, Any]:
+    return findings.select(rows, method=name, row=row)[0]
+
+
+def claims(rows: Rows, name: str) -> list[Claim]:
+    """Ranks, losses and the map of one method."""
+    agents, gain = _row(rows, name, "agents"), _row(rows, name, "gain")["r2"]
+    rank = min(agents["rankme"])
+    found = [
+        Claim(
+            f"{name}/rank",
+            f"RankMe is at least {LEAST_RANK:g}",
+            rank,
+            rank >= LEAST_RANK,
+            f"the least of {len(agents['rankme'])} agents; the mean is "
+            f"{np.mean(agents['rankme']):.1f}.",
+            float(np.std(agents["rankme"])),
+        )
+    ]
+    for key, part in agents["parts"].items():
+        share = np.divide(part["last"], part["chance"])
+        gap = float(np.minimum(np.abs(1.0 - share), share).min())
+        found.append(
+            Claim(
+                f"{name}/{key}",
+                f"more than {LEAST_GAP:.0%} away from chance and from 0",
+                gap,
+                gap > LEAST_GAP,
+                f"share of {np.mean(part['chance']):.3f}, where the mean is "
+                f"{np.mean(part['last']):.3f}.",
+            )
+        )
+    return [
+        *found,
+        Claim(
+            f"{name}/r2",
+            "training adds to R2 of W",
+            gain["value"],
+            gain["low"] > 0.0,
+            f"trained less untrained, {gain['low']:.3f} to {gain['high']:.3f}.",
+        ),
+    ]
+
+
+def _plot(rows: Rows) -> Plot:
+    """R2 of W beside its controls."""
+    series = [
+        figures.BarSeries(
+            str(row).replace("_", " "),
+            [_row(rows, name, row)["r2"]["value"] for name in METHODS],
+            style.agent_color(index),
+        )
+        for index, row in enumerate(ROWS)
+    ]
+    figure = figures.bars(
+        [name.replace("_", "\n") for name in METHODS],
+        series,
+        title="R² of W between two cameras, held-out objects",
+        y_label="R²",
+    )
+    return Plot(figure, "Bars of R2 for every objective and its controls",
+                "Means over pairs; the table has the intervals.")  # fmt: skip
+
+
+def _table(rows: Rows) -> Table:
+    """The metrics of trained agents with intervals, and R2 of the controls."""
+    columns = [
+        Column("r2", "R² of W"),
+        Column("untrained", "untrained"),
+        Column("gain", "trained less untrained"),
+        Column("pixels", "pixel PCA"),
+        Column("shared_dims", "shared dimensions", digits=1),
+        Column("nos@10", "NOS@10"),
+        Column("probe_own", "probe"),
+        Column("probe_transferred", "probe carried by W"),
+    ]
+    lines = []
+    for name in METHODS:
+        trained = _row(rows, name, RowName.TRAINED)
+        cells = {key: Interval(**trained[key]) for key in ("r2", "shared_dims", "nos@10")}
+        others = {"untrained": RowName.UNTRAINED, "gain": "gain", "pixels": RowName.PIXEL_PCA}
+        cells |= {key: Interval(**_row(rows, name, row)["r2"]) for key, row in others.items()}
+        probes = {key: trained[key] for key in ("probe_own", "probe_transferred")}
+        lines.append(Row(name, {**cells, **probes}))
+    return Table(columns, lines, corner="objective",
+                 caption="Held-out objects; 95 % intervals over objects and seeds.")  # fmt: skip
+
+
+def _losses(rows: Rows) -> Table:
+    """Losses and ranks, the worst agent's where one number stands for all."""
+    columns = [
+        Column("first", "first loss"),
+        Column("last", "last loss"),
+        Column("chance", "of a uniform answer"),
+        Column("rankme", "RankMe, least", digits=1),
+        Column("speed", "images/s", digits=0),
+    ]
+    lines = []
+    for name in METHODS:
+        agents = _row(rows, name, "agents")
+        levels = [float(np.mean(part["chance"])) for part in agents["parts"].values()]
+        cells = {
+            "first": float(np.mean(agents["first_loss"])),
+            "last": float(np.mean(agents["last_loss"])),
+            "chance": sum(levels) if levels else None,
+            "rankme": min(agents["rankme"]),
+            "speed": agents["images_per_second"],
+        }
+        lines.append(Row(name, cells))
+    return Table(columns, lines, corner="objective", caption="Means over agents.")
