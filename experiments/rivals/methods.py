@@ -1,7 +1,8 @@
 """Every objective on the toy world of `toys_ijepa`, with the same encoder, crops and optimiser.
 
-What is smaller than published: heads (256 wide), outputs (256 for the DINO family, 64 prototypes)
-and local views (two). All else is the objective's default.
+The encoder is a ViT of 2 blocks and width 48, on 36 patches. Smaller than published are the heads
+(256 wide), the outputs (256 for the DINO family, 64 prototypes) and the number of local views
+(two). All else is the objective's default.
 """
 
 import dataclasses
@@ -11,18 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from configs import toys_ijepa, toys_lejepa, toys_mae
+from configs import toys_ijepa, toys_lejepa
 from socialjepa_jax.config import Agents, Experiment, from_config_dict
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.views import MultiCrop
+from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.autoencoder import Autoencoder
 from socialjepa_jax.objectives.barlow import Barlow
 from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.objectives.dino import Dino
 from socialjepa_jax.objectives.dinov2 import DinoV2
 from socialjepa_jax.objectives.ibot import IBot
+from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.lejepa import LeJepa
+from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.moco import MoCoV3
 from socialjepa_jax.objectives.simclr import SimClr
@@ -33,7 +37,9 @@ LOCAL_VIEWS, OUTPUTS, PROTOTYPES = 2, 256, 64
 CAMERAS = 2
 
 _TOYS = from_config_dict(toys_ijepa.get_config())
-_VIT = _TOYS.objective.vit  # type: ignore[attr-defined]
+VIT = ViTConfig(image_size=48, patch_size=8, channels=1, width=48, depth=2, heads=3)
+_IJEPA = _TOYS.objective
+assert isinstance(_IJEPA, IJepa)
 _CROPS = toys_lejepa.views(toys_lejepa.GREY, flip=True, small=LOCAL_VIEWS)
 _PAIR = dataclasses.replace(_CROPS, local_views=0)
 
@@ -43,7 +49,7 @@ class Method:
     """An objective and how far its loss is from one that has learnt nothing.
 
     Attributes:
-        objective: with the encoder of `toys_ijepa`.
+        objective: with the encoder `VIT`.
         chance: metric -> its value for a uniform answer; a name instead of a number is the metric
             in which the objective states it. Empty: the loss has no such value.
         crops: the objective makes its own views, and the run's augmentation is off.
@@ -55,7 +61,7 @@ class Method:
 
 
 def _head(views: MultiCrop, **fields: Any) -> dict[str, Any]:
-    return {"encoder": _VIT, "views": views, "projector_width": 256, **fields}
+    return {"encoder": VIT, "views": views, "projector_width": 256, **fields}
 
 
 _MANY = {"outputs": OUTPUTS, "projector_dim": 64}
@@ -63,13 +69,13 @@ _UNIFORM = float(np.log(OUTPUTS))
 _PIXELS = {"decoder_width": 48, "decoder_depth": 2, "decoder_heads": 4}
 
 METHODS: dict[str, Method] = {
-    "ijepa": Method(_TOYS.objective, crops=False),
+    "ijepa": Method(dataclasses.replace(_IJEPA, vit=VIT), crops=False),
     "lejepa": Method(LeJepa(**_head(_CROPS, projector_dim=32))),
     "masked_lejepa": Method(
-        MaskedLeJepa(vit=_VIT, predictor="mlp_patch", mlp_width=256), crops=False
+        MaskedLeJepa(vit=VIT, predictor="mlp_patch", mlp_width=256), crops=False
     ),
-    "mae": Method(from_config_dict(toys_mae.get_config()).objective, crops=False),
-    "autoencoder": Method(Autoencoder(_VIT, decoder_patch=8, **_PIXELS), crops=False),
+    "mae": Method(Mae(vit=VIT, **_PIXELS), crops=False),
+    "autoencoder": Method(Autoencoder(VIT, decoder_patch=8, **_PIXELS), crops=False),
     "simclr": Method(SimClr(**_head(_PAIR)), {"loss": "chance"}),
     "moco": Method(MoCoV3(**_head(_PAIR, predictor_width=256)), {"loss": "chance"}),
     "infonce": Method(InfoNce(**_head(_PAIR))),

@@ -42,7 +42,7 @@ from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 from socialjepa_jax.running.hooks import Progress
 
-STEPS = {"smoke": 25, "cpu": 500, "gpu": 2000, "paper": 2000}
+STEPS = {"smoke": 25, "cpu": 300, "gpu": 2000, "paper": 2000}
 SEEDS = {"smoke": 2, "cpu": 3, "gpu": 3, "paper": 3}
 LEAST_RANK, LEAST_GAP = 4.0, 0.05
 SMOKE = {"instances": 4, "splits": Splits(test_instances=2)}  # of the toy world

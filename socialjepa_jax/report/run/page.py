@@ -15,7 +15,7 @@ from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.looks import look
 from socialjepa_jax.report.papers import social_jepa
-from socialjepa_jax.report.run import collapse, curves, data, geometry, images, moving
+from socialjepa_jax.report.run import collapse, curves, data, failures, geometry, images, moving
 from socialjepa_jax.report.run import scores as scores_lib
 from socialjepa_jax.report.run.data import SPLITS, RunData, mean, pick, value
 from socialjepa_jax.report.tables import Column, Row, Table, format_number
@@ -65,7 +65,7 @@ def _sections(run: RunData, dataset: ViewDataset, album: Album) -> dict[str, tup
         "adds": ("What training adds", curves.r2_against_step(run, album)),
         "metrics": ("Metrics and controls", scores_lib.metrics(run)),
         "training": ("Training", curves.training(run, album)),
-        "collapse": ("Collapse monitors", collapse.collapse_monitors(run)),
+        "collapse": ("Collapse monitors", monitors(run)),
         "planes": ("Two spaces, before and after W",
                    images.planes(main, dataset, album)),
         "neighbours": ("Neighbours across agents",
@@ -83,9 +83,14 @@ def _common(run: RunData, album: Album) -> dict[str, tuple[str, html.Html]]:
     """Sections that every run has, at the end of its page."""
     return {
         "training": ("Training", curves.training(run, album)),
-        "collapse": ("Collapse monitors", collapse.collapse_monitors(run)),
+        "collapse": ("Collapse monitors", monitors(run)),
         "environment": ("Environment and configuration", environment(run)),
     }
+
+
+def monitors(run: RunData) -> html.Html:
+    """Signs of failure of the objective, then the state of the latents."""
+    return html.join(failures.sentences(run), collapse.collapse_monitors(run))
 
 
 def _subtitle(run: RunData, dataset: ViewDataset) -> str:
