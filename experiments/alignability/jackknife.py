@@ -8,6 +8,7 @@ neighbours (NOS) are those of the whole test set.
 Shape key: N test samples, D features of x, E features of y, G objects.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,37 +100,42 @@ def estimates(
     y: np.ndarray,
     split: evaluation.Split,
     objects: np.ndarray,
+    names: Sequence[str] = METRICS,
 ) -> dict[str, Estimate]:
-    """All `METRICS` for one map.
+    """The named `METRICS` for one map, without those that need spaces of equal width.
 
     Args:
         linear_map: fitted on the split's training rows.
         x, y: raw latents of all states, [N, D] and [N, E].
         split: the rows.
         objects: the object of each state, [N].
+        names: of the metrics.
     """
     _, index_N = np.unique(objects[split.test], return_inverse=True)
 
     def shared_dimensions(rows: np.ndarray) -> float:
         return alignment.shared_dimensions(linear_map, y[split.train], x[rows], y[rows])
 
-    without = [shared_dimensions(split.test[index_N != g]) for g in range(index_N.max() + 1)]
-    shared = _estimate(shared_dimensions(split.test), np.array(without))
-    x, y = x[split.test], y[split.test]
-    x_ND, y_NE = linear_map.standardize_x(x), linear_map.standardize_y(y)
+    def shared() -> Estimate:
+        without = [shared_dimensions(split.test[index_N != g]) for g in range(index_N.max() + 1)]
+        return _estimate(shared_dimensions(split.test), np.array(without))
+
+    x_test, y_test = x[split.test], y[split.test]
+    x_ND, y_NE = linear_map.standardize_x(x_test), linear_map.standardize_y(y_test)
     back_ND = linear_map.backward(y_NE, standardized=True)
-    found = {
+    forward_NE = linear_map.forward(x_ND, standardized=True)
+    ways: dict[str, Callable[[], Estimate]] = {
         "shared_dims": shared,
-        "r2": _r2(y_NE - linear_map.forward(x_ND, standardized=True), y_NE, index_N),
-        "dsc": _dsc(x_ND, back_ND, index_N),
-        "nos@10": _nos(x_ND, back_ND, index_N, 10),
-        "cka_debiased": _replicated(alignment.cka_debiased, (x_ND, y_NE), index_N),
-        "rankme": _replicated(alignment.effective_rank, (y,), index_N),
+        "r2": lambda: _r2(y_NE - forward_NE, y_NE, index_N),
+        "dsc": lambda: _dsc(x_ND, back_ND, index_N),
+        "nos@10": lambda: _nos(x_ND, back_ND, index_N, 10),
+        "cka_debiased": lambda: _replicated(alignment.cka_debiased, (x_ND, y_NE), index_N),
+        "rankme": lambda: _replicated(alignment.effective_rank, (y_test,), index_N),
     }
     if x_ND.shape[1] == y_NE.shape[1]:
-        found["dsc_no_map"] = _dsc(x_ND, y_NE, index_N)
-        found["nos@10_no_map"] = _nos(x_ND, y_NE, index_N, 10)
-    return found
+        ways["dsc_no_map"] = lambda: _dsc(x_ND, y_NE, index_N)
+        ways["nos@10_no_map"] = lambda: _nos(x_ND, y_NE, index_N, 10)
+    return {name: way() for name, way in ways.items() if name in names}
 
 
 def _sum_by(values: np.ndarray, index_N: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ Expected at --scale=cpu: 0 claims.
 
 import json
 import pathlib
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +41,7 @@ from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 from socialjepa_jax.running.hooks import Progress
 
-STEPS = {"smoke": 25, "cpu": 300, "gpu": 2000, "paper": 2000}
+STEPS = {"smoke": 25, "cpu": 200, "gpu": 2000, "paper": 2000}
 SEEDS = {"smoke": 2, "cpu": 3, "gpu": 3, "paper": 3}
 LEAST_RANK, LEAST_GAP = 4.0, 0.05
 SMOKE = {"instances": 4, "splits": Splits(test_instances=2)}  # of the toy world
@@ -68,24 +67,27 @@ def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         data = SMOKE if scale == "smoke" else {}
-        write_json(path, measure(methods.experiment(name, STEPS[scale], SEEDS[scale], **data)))
+        chosen = methods.experiment(name, STEPS[scale], SEEDS[scale], **data)
+        write_json(path, measure(chosen, out / "cache"))
     found: Rows = json.loads(path.read_text())
     return found
 
 
-def measure(chosen: Experiment) -> Rows:
+def measure(chosen: Experiment, cache: pathlib.Path) -> Rows:
     """Trains the agents of `methods.experiment` and measures them beside their controls.
+
+    Args:
+        chosen: what to train.
+        cache: folder of the rendered pictures.
 
     Returns:
         One row "agents" with the losses and ranks of all agents, and one for each of `ROWS` with
         the metrics of the pairs and their intervals.
     """
     name = chosen.objective.kind
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        dataset = chosen.data.load(path)
-        parts = build.build(chosen)
-        feed = build.open_feed(chosen, dataset, parts, path, path)
+    dataset = chosen.data.load(cache)
+    parts = build.build(chosen)
+    feed = build.open_feed(chosen, dataset, parts, cache, cache)
 
     def encode(state: AgentState) -> np.ndarray:
         return evaluation.encode_states(parts.trainer.encode, state, feed)
@@ -144,7 +146,7 @@ def pair_rows(
     def measured(row: RowName, k: int, x: np.ndarray, y: np.ndarray) -> Measured:
         subject = evaluation.Subject(row, split, (k, half + k), x, y)
         linear_map = evaluation.fit_map(chosen.alignment, x, y, split.train)
-        metrics = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids)
+        metrics = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids, SHOWN)
         probes = evaluation.probe_accuracies(chosen.alignment, dataset, subject, linear_map)
         return Measured(metrics, probes, (subject.agents,))
 

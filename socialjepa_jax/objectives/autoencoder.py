@@ -87,7 +87,7 @@ class Autoencoder:
         return functional(lambda rngs: ImageDecoder(vit, *sizes, rngs))
 
     @functools.cached_property
-    def vit(self) -> Functional:
+    def token_encoder(self) -> Functional:
         """The ViT with all its outputs, as pure functions."""
         config = self.patches
         return functional(lambda rngs: ViT(config, rngs))
@@ -144,7 +144,7 @@ class Autoencoder:
     ) -> tuple[jax.Array, jax.Array, list[Statistics]]:
         """Returns pixels f32[B, N, E], latents f32[B, D] and the statistics used."""
         if self.bottleneck == "tokens":
-            _, out = self.vit.apply(params["encoder"], images_BHWC)
+            _, out = self.token_encoder.apply(params["encoder"], images_BHWC)
             latent_BD, passes = out[self.latent].astype(jnp.float32), []
             tokens = out["tokens"], out.get("cls")
             pixels = self.decoder.apply(params["decoder"], *tokens, method="from_tokens")
