@@ -17,7 +17,7 @@ PAIRS = [(target, name) for target in certify.TARGETS for name in STORED[target]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("target", "name"), PAIRS, ids="-".join)
+@pytest.mark.parametrize(("target", "name"), PAIRS, ids=map("-".join, PAIRS))
 def test_no_number_of_a_certificate_got_worse(target, name, tmp_path):
     compiler = COMPILERS[target[:3]]
     if importlib.util.find_spec(compiler) is None:

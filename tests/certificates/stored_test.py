@@ -52,6 +52,13 @@ def test_a_step_donates_its_state_stays_on_the_chips_and_sums_in_float32(entry):
     assert kinds <= {"f32", "s32", "u32", "pred"}
 
 
+@pytest.mark.parametrize("target", STORED)
+def test_programs_beside_the_steps_stay_on_the_chips(target):
+    found = [entry for entry in PARTS if entry["target"] == target]
+    assert {entry["preset"] for entry in found} == parts.PARTS.keys()
+    assert not any("refused" in entry or entry["host_transfers"] for entry in found)
+
+
 @pytest.mark.parametrize("entry", COMPILED, ids=named)
 def test_bounds_follow_from_the_facts(entry):
     again = facts.bounds(entry, targets.parse(entry["target"]))

@@ -92,7 +92,25 @@ def squared_distances(
     if d_BN.dtype == jnp.float32:
         return jnp.maximum(d_BN, 0.0)
     d_BN = jnp.where(d_BN <= 500 * jnp.finfo(d_BN.dtype).eps * size_BN, 0.0, d_BN)
-    return jax.lax.reduce_precision(d_BN, exponent_bits=11, mantissa_bits=52 - ROUNDED_BITS)
+    return round_on_device(d_BN)
+
+
+def round_on_device(d: jax.Array) -> jax.Array:
+    """Rounds float64 to ten digits, as `rounded` does.
+
+    XLA has no `reduce_precision` of float64 for TPUs, which emulate it by two float32.
+    """
+    return jax.lax.platform_dependent(
+        d,
+        tpu=round_by_sums,
+        default=lambda d: jax.lax.reduce_precision(d, 11, 52 - ROUNDED_BITS),
+    )
+
+
+def round_by_sums(d: jax.Array) -> jax.Array:
+    """The same but for ties, by Dekker's splitting (1971); for finite values below 1e300."""
+    scaled = d * (2.0**ROUNDED_BITS + 1.0)
+    return jnp.where(jnp.isfinite(scaled), scaled - (scaled - d), d)
 
 
 def unresolved(a_B: jax.Array, b_N: jax.Array) -> jax.Array:
@@ -211,7 +229,7 @@ def nearest_in_float64(
     coarse_BC, index_BC = _two_level(d_BN, min(k + _MORE, d_BN.shape[1]))
     index_BC = jnp.sort(index_BC, axis=1)
     apart_BCD = z_ND[rows_B][:, None] - z_ND[index_BC]
-    fine_BC = jax.lax.reduce_precision(jnp.sum(apart_BCD**2, axis=2), 11, 52 - ROUNDED_BITS)
+    fine_BC = round_on_device(jnp.sum(apart_BCD**2, axis=2))
     other_BC = (index_BC != rows_B[:, None]) & (index_BC < count)
     values_BK, slot_BK = _smallest(jnp.where(other_BC, fine_BC, jnp.inf), k)
     result = values_BK, jnp.take_along_axis(index_BC, slot_BK, axis=1)

@@ -239,3 +239,19 @@ def test_constant_and_tiny_spaces():
     assert compare.compare(x, x, (1, 9, 10)).overlap == {1: 1.0, 9: 1.0}
     with pytest.raises(InputError, match="at least 3 samples"):
         compare.dsc(x[:2], x[:2])
+
+
+def test_distances_are_rounded_alike_with_and_without_reduce_precision():
+    """TPUs have none for float64: sums round to the same neighbours of a number, but for ties."""
+    rng = np.random.default_rng(0)
+    d = np.exp(rng.uniform(-40, 40, 5000))
+    with jax.enable_x64(True):
+        exact = np.asarray(jax.jit(neighbors.round_on_device)(jnp.asarray(d)))
+        by_sums = np.asarray(jax.jit(neighbors.round_by_sums)(jnp.asarray(d)))
+        ends = np.asarray(neighbors.round_by_sums(jnp.asarray([0.0, np.inf])))
+    np.testing.assert_array_equal(by_sums, exact)
+    np.testing.assert_array_equal(exact, neighbors.rounded(d))
+    low = (1 << neighbors.ROUNDED_BITS) - 1
+    assert not np.any(exact.view(np.int64) & low) and np.any(d.view(np.int64) & low)
+    np.testing.assert_allclose(exact, d, rtol=2.0**-34)
+    assert list(ends) == [0.0, np.inf]
