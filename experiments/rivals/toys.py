@@ -15,6 +15,7 @@ Cost at --scale=cpu: 0 minutes on two CPU cores.
 Expected at --scale=cpu: 0 claims.
 """
 
+import hashlib
 import json
 import pathlib
 import time
@@ -35,6 +36,7 @@ from socialjepa_jax import alignment, build, evaluation, loop
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import Splits, ViewDataset
+from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName, write_json
 from socialjepa_jax.report import figures, style
@@ -110,7 +112,7 @@ def measure(chosen: Experiment, cache: pathlib.Path) -> Rows:
         "images_per_second": images / float(np.median(seconds)) if len(seconds) else None,
         **_losses_of(name, [metrics for _, metrics in calls]),
     }
-    return [agents, *pair_rows(chosen, dataset, trained, untrained)]
+    return [agents, *pair_rows(chosen, dataset, trained, untrained, cache)]
 
 
 def _losses_of(name: str, calls: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
@@ -130,7 +132,11 @@ def _losses_of(name: str, calls: Sequence[dict[str, np.ndarray]]) -> dict[str, A
 
 
 def pair_rows(
-    chosen: Experiment, dataset: ViewDataset, trained: np.ndarray, untrained: np.ndarray
+    chosen: Experiment,
+    dataset: ViewDataset,
+    trained: np.ndarray,
+    untrained: np.ndarray,
+    cache: pathlib.Path,
 ) -> Rows:
     """Returns the metrics of the pairs (k, seeds + k) on held-out objects, averaged over pairs.
 
@@ -139,9 +145,10 @@ def pair_rows(
         dataset: that it was trained on.
         trained: latents of all agents, [A, N, D].
         untrained: the same before training.
+        cache: folder of the pixels' components, which all methods share.
     """
     split, half = evaluation.splits(dataset)[0], len(trained) // methods.CAMERAS
-    pixels = [controls.pixel_pca(x, split.train, trained.shape[-1]) for x in dataset.images]
+    pixels = _pixel_spaces(dataset, split.train, trained.shape[-1], cache)
 
     def measured(row: RowName, k: int, x: np.ndarray, y: np.ndarray) -> Measured:
         subject = evaluation.Subject(row, split, (k, half + k), x, y)
@@ -168,6 +175,20 @@ def pair_rows(
     r2 = {row: each.metrics["r2"] for row, each in found.items()}
     gained = r2[RowName.TRAINED].minus(r2[RowName.UNTRAINED])
     return [*rows, {"method": name, "row": "gain", "r2": _interval(gained)}]
+
+
+def _pixel_spaces(
+    dataset: ViewDataset, train_rows: np.ndarray, dim: int, cache: pathlib.Path
+) -> np.ndarray:
+    """The principal components of both cameras' pixels: [2, N, dim]."""
+    digest = hashlib.sha256(train_rows.tobytes())
+    for images in dataset.images:
+        digest.update(np.ascontiguousarray(images))
+
+    def make() -> np.ndarray:
+        return np.stack([controls.pixel_pca(x, train_rows, dim) for x in dataset.images])
+
+    return cached_array(cache / f"pixels-{dim}-{digest.hexdigest()[:20]}.npy", make)
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:
