@@ -87,6 +87,7 @@ def batch_shapes(
         "index": jax.ShapeDtypeStruct((batch_size,), jnp.int32),
         "mean": f32((channels,)),
         "std": f32((channels,)),
+        "step": jax.ShapeDtypeStruct((), jnp.int32),
     }
 
 

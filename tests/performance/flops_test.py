@@ -21,6 +21,7 @@ from socialjepa_jax.objectives.mae import Mae
 from socialjepa_jax.objectives.masked_lejepa import MaskedLeJepa
 from socialjepa_jax.objectives.vicreg import VicReg
 from socialjepa_jax.performance import flops
+from tests.objectives import rivals_table
 
 MASKS = MaskConfig(context_fraction=0.4)  # 78 of 196 patches
 SHALLOW = ViTConfig(depth=2)
@@ -164,6 +165,16 @@ def test_objectives_on_two_views_cost_little_more_than_two_trained_encoders(obje
     projector = 3 * 2 * 2 * (384 * 2048 + 2048 * 2048 + 2048 * 64)
     found = flops.step(objective, 4) / 4
     assert 0 <= found / (encoders + projector) - 1 < 0.02
+
+
+@pytest.mark.parametrize("name", rivals_table.KINDS)
+def test_steps_of_objectives_with_schedules_can_be_counted(name):
+    """What reads the step in a batch too; at least the global views are trained."""
+    objective = rivals_table.KINDS[name]
+    views = objective.views.global_views if name != "autoencoder" else 1
+    tower = blocks(rivals_table.VIT.width, rivals_table.VIT.depth, 16 + 1)
+    taught = 2 if name in ("moco", "dino", "ibot", "dinov2") else 0
+    assert flops.step(objective, 8) >= 8 * (3 * views + taught) * tower
 
 
 def test_masked_lejepa_trains_both_passes():
