@@ -5,7 +5,8 @@
 or `python -m socialjepa_jax.align`. Rows are paired by position, or by `--ids_x` and `--ids_y`.
 Files are .npy, .npz, .safetensors or .parquet. Writes report.html with its figures, the map
 (map.npz, map.safetensors, map.onnx and apply_map.py, which needs NumPy only), alignment.json and
-items.csv. Exit codes: 0 done, 2 bad input.
+items.csv. `socialjepa-align apply --map= --in= --out=` applies a map to other files. Exit codes: 0
+done, 2 bad input.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from typing import Any
 
 from absl import flags
 
+from socialjepa_jax import apply
 from socialjepa_jax.alignment.fitting import METHODS
 from socialjepa_jax.alignment.study import outputs
 from socialjepa_jax.alignment.study.inputs import (
@@ -45,6 +47,9 @@ from socialjepa_jax.running import launch
 
 def cli() -> None:
     """Runs the command line, for `socialjepa-align` and `python -m socialjepa_jax.align`."""
+    if sys.argv[1:2] == ["apply"]:
+        del sys.argv[1]
+        return apply.cli()
     define_flags(flags.FLAGS)
     warnings.showwarning = lambda message, *_, **__: _warn_once(str(message))
     launch.run(lambda: main(flags.FLAGS))

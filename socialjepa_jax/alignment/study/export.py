@@ -17,11 +17,18 @@ from socialjepa_jax.alignment.moments import Float64
 
 Location = str | os.PathLike[str]
 
-NUMPY_SNIPPET = '''"""Applies map.npz to embeddings; needs NumPy only."""
+NUMPY_SNIPPET = '''"""Applies map.npz to embeddings; needs NumPy only.
+
+As a program: python apply_map.py in.npy out.npy [--back] [--unit_norm]
+"""
+import sys
+from pathlib import Path
+
 import numpy as np
 
-m = np.load("map.npz", allow_pickle=False)
-n = np.load("novelty.npz", allow_pickle=False)
+folder = Path(__file__).parent
+m = np.load(folder / "map.npz", allow_pickle=False)
+n = np.load(folder / "novelty.npz", allow_pickle=False)
 
 
 def forward(x):  # old space -> new space, [N, D] -> [N, E]
@@ -32,9 +39,24 @@ def backward(y):  # new space -> old space by the reverse regression, [N, E] -> 
     return (y - m["y_mean"]) / m["y_scale"] @ m["w_back"].T * m["x_scale"] + m["x_mean"]
 
 
+def unit_norm(z):  # for searches by cosine, [N, D] -> [N, D]
+    norms = np.linalg.norm(z, axis=1, keepdims=True)
+    return z / np.where(norms == 0, 1, norms)
+
+
 def novelty(x):  # share of training rows that lie nearer to their mean; near 1: map with care
     distances = np.linalg.norm((x - n["mean"]) @ n["whitening"], axis=1)
     return np.searchsorted(n["distances"], distances) / len(n["distances"])
+
+
+if __name__ == "__main__":
+    paths = [value for value in sys.argv[1:] if not value.startswith("--")]
+    options = set(sys.argv[1:]) - set(paths)
+    if len(paths) != 2 or options - {"--back", "--unit_norm"}:
+        sys.exit(__doc__)
+    z = np.load(paths[0], allow_pickle=False)
+    z = backward(z) if "--back" in options else forward(z)
+    np.save(paths[1], (unit_norm(z) if "--unit_norm" in options else z).astype(np.float32))
 '''
 
 
@@ -57,7 +79,9 @@ def to_safetensors(linear_map: LinearMap, path: Location, *, back: str = "regres
 
 
 def to_onnx(linear_map: LinearMap, path: Location, *, back: str | None = None) -> None:
-    """Writes an ONNX model (opset 13, float32) with input `x` [N, D] and output `y` [N, E].
+    """Writes an ONNX model (opset 13, float32): input `x` [N, D], outputs `y` and `y_unit` [N, E].
+
+    The rows of `y_unit` are those of `y` over their Euclidean norms, for searches by cosine.
 
     Args:
         linear_map: map.
@@ -101,7 +125,7 @@ def _value(name: str, features: int) -> bytes:
     return _message([(1, name), (2, _field(1, _message([(1, 1), (2, shape)])))])
 
 
-def _node(operator: str, inputs: tuple[str, str], output: str) -> bytes:
+def _node(operator: str, inputs: tuple[str, ...], output: str) -> bytes:
     return _message([*((1, name) for name in inputs), (2, output), (4, operator)])
 
 
@@ -111,11 +135,13 @@ def _model(matrix_DE: Float64, offset_E: Float64) -> bytes:
         [
             (1, _node("MatMul", ("x", "matrix"), "product")),
             (1, _node("Add", ("product", "offset"), "y")),
+            (1, _node("LpNormalization", ("y",), "y_unit")),  # p = 2 over the last axis
             (2, "linear_map"),
             (5, _tensor("matrix", matrix_DE)),
             (5, _tensor("offset", offset_E)),
             (11, _value("x", d)),
             (12, _value("y", e)),
+            (12, _value("y_unit", e)),
         ]
     )
     opset = _message([(1, ""), (2, 13)])

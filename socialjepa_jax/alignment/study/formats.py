@@ -173,7 +173,34 @@ def _parquet_names(path: Path) -> dict[str, int]:
 
 
 def _read_parquet(path: Path, name: str) -> np.ndarray:
-    column = _read_column(path, name)
+    return column_values(path, name, _read_column(path, name))
+
+
+def choose_matrix(path: Path, key: str | None) -> str:
+    """Returns the column of embeddings of a parquet file: `key`, or the only one of lists.
+
+    Raises:
+        InputError: there is no such column, or several without a key.
+    """
+    matrices = [name for name, axes in _parquet_names(path).items() if axes == 2]
+    if key is None and len(matrices) == 1:
+        return matrices[0]
+    if key not in matrices:
+        wanted = "choose one with --key" if key is None else f"there are no embeddings {key!r}"
+        raise InputError(f"{path}: {wanted}; it holds {', '.join(sorted(matrices)) or 'none'}")
+    return key
+
+
+def column_values(path: Path, name: str, column: pa.Array) -> np.ndarray:
+    """Returns a column, or a part of it, as an array: [N], or [N, D] of lists of equal length.
+
+    Args:
+        path, name: for messages.
+        column: values without missing ones.
+
+    Raises:
+        InputError: values are missing, lists differ in length, or the type is not supported.
+    """
     stored = column.storage if isinstance(column.type, pa.BaseExtensionType) else column
     flat = stored.flatten() if _is_list(stored.type) else stored
     missing = stored.null_count or flat.null_count

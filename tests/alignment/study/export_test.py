@@ -1,3 +1,7 @@
+import runpy
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -16,19 +20,41 @@ def small_map():
     return fit(x, y), x, y
 
 
-def test_snippet_applies_the_saved_map(tmp_path, monkeypatch):
+def test_snippet_applies_the_saved_map(tmp_path):
     linear_map, x, y = small_map()
     linear_map.save(tmp_path / "map.npz")
     novelty = fit_novelty(x)
     novelty.save(tmp_path / "novelty.npz")
-    monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    exec(export.NUMPY_SNIPPET, names)
+    (tmp_path / "apply_map.py").write_text(export.NUMPY_SNIPPET)
+    names = runpy.run_path(str(tmp_path / "apply_map.py"))  # from another folder
     np.testing.assert_array_equal(names["forward"](x), linear_map.forward(x))
     np.testing.assert_array_equal(names["backward"](y), linear_map.backward(y, "regression"))
     np.testing.assert_array_equal(names["novelty"](3 * x), novelty.score(3 * x))
+    unit = names["unit_norm"](np.concatenate([x, np.zeros_like(x[:1])]))
+    np.testing.assert_allclose(unit[:-1], x / np.sqrt((x**2).sum(1, keepdims=True)))
+    assert not unit[-1].any()
     names["m"].close()
     names["n"].close()
+
+
+@pytest.mark.parametrize("options", [[], ["--back"], ["--unit_norm"]])
+def test_snippet_is_a_program(tmp_path, options):
+    linear_map, x, y = small_map()
+    linear_map.save(tmp_path / "map.npz")
+    fit_novelty(x).save(tmp_path / "novelty.npz")
+    (tmp_path / "apply_map.py").write_text(export.NUMPY_SNIPPET)
+    np.save(tmp_path / "in.npy", y if options == ["--back"] else x)
+    paths = [str(tmp_path / name) for name in ("apply_map.py", "in.npy", "out.npy")]
+    subprocess.run([sys.executable, *paths, *options], check=True)
+    found = np.load(tmp_path / "out.npy")
+    expected = (
+        linear_map.backward(y, "regression") if options == ["--back"] else linear_map.forward(x)
+    )
+    if options == ["--unit_norm"]:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    wrong = subprocess.run([sys.executable, *paths, "--fast"], capture_output=True, text=True)
+    assert wrong.returncode == 1 and "python apply_map.py in.npy out.npy" in wrong.stderr
 
 
 def test_safetensors_holds_both_directions(tmp_path):
@@ -76,13 +102,15 @@ def test_onnx_itself_accepts_and_runs_the_model(tmp_path, back):
     model = onnx.load(tmp_path / "map.onnx")
     onnx.checker.check_model(model, full_check=True)
     z, expected = (x, linear_map.forward(x)) if back is None else (y, linear_map.backward(y, back))
-    (found,) = reference.ReferenceEvaluator(model).run(None, {"x": z.astype(np.float32)})
-    assert found.dtype == np.float32
+    found, unit = reference.ReferenceEvaluator(model).run(None, {"x": z.astype(np.float32)})
+    assert found.dtype == unit.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-4)
+    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, expected / lengths, atol=1e-4)
 
 
 @pytest.mark.parametrize("back", [None, "regression"])
-def test_onnx_graph_is_a_product_and_a_sum(tmp_path, back):
+def test_onnx_graph_is_a_product_a_sum_and_a_norm(tmp_path, back):
     linear_map, x, y = small_map()
     export.to_onnx(linear_map, tmp_path / "map.onnx", back=back)
     model = fields((tmp_path / "map.onnx").read_bytes())
@@ -90,7 +118,7 @@ def test_onnx_graph_is_a_product_and_a_sum(tmp_path, back):
     assert fields(model[8][0])[2] == [13]
     graph = fields(model[7][0])
     nodes = [fields(node) for node in graph[1]]
-    assert [node[4][0] for node in nodes] == [b"MatMul", b"Add"]
+    assert [node[4][0] for node in nodes] == [b"MatMul", b"Add", b"LpNormalization"]
     assert nodes[0][1] == [b"x", b"matrix"]
     assert nodes[1][1] == [nodes[0][2][0], b"offset"]
     tensors = {}
