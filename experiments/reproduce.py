@@ -1,7 +1,8 @@
 """Runs experiments and writes their numbers, figures and one report page.
 
 Command: python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
-Cost at --scale=cpu: 80 minutes on one core, 45 of them for id_*; 10 minutes at --scale=smoke.
+Cost at --scale=cpu: three hours on one core, 45 minutes of them for id_* and 90 for rivals_*; 20
+minutes at --scale=smoke.
 Expected at --scale=cpu: 54 of 71 claims of id_* agree, 36 of 47 of sigreg_*, 9 of 14 of
 lejepa_probes and 3 of 10 of lejepa_loss_accuracy.
 
@@ -51,6 +52,7 @@ MODULES = {
     "lejepa_ablations": ("experiments.lejepa.ablations.experiment", "run"),
     "motion_five": ("experiments.motion.five", "run"),
     "motion_weights": ("experiments.motion.weights", "run"),
+    "rivals_toys": ("experiments.rivals.toys", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
 

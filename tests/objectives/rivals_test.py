@@ -56,7 +56,9 @@ def test_gradients_are_those_of_the_global_batch(name):
     _, _, _, ((loss, _), grads) = table.on_one_device(name)
     (ours, _), our_grads = table.on_devices(name, 2, gradient=True)
     np.testing.assert_allclose(ours, loss, rtol=1e-5)
-    assert_close(our_grads, grads, 1e-5)
+    # Batch normalisation of 8 rows magnifies rounding: 7e-6 if MoCo's batch is given in another
+    # order, 3e-5 on two devices. A mean that is not global is wrong in the first digit.
+    assert_close(our_grads, grads, 5e-5)
 
 
 @pytest.mark.parametrize("name", COMPILED)

@@ -1,6 +1,8 @@
 """Every objective on the toy world: its settings, its measures on made latents, and its claims."""
 
 import dataclasses
+import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -10,8 +12,11 @@ from socialjepa_jax import evaluation
 from socialjepa_jax.config import from_config_dict, to_config_dict
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.objectives import OBJECTIVES
+from socialjepa_jax.report import tables
 from tests.evaluation import oracle
 
+ROOT = pathlib.Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "rivals"
 SIZES = {  # all in which an objective may differ from its defaults
     "encoder", "vit", "views", "outputs", "prototypes", "predictor", "mlp_width", "target_norm",
     "projector_width", "projector_dim", "predictor_width", "latent_encoder", "decoder_width",
@@ -92,7 +97,7 @@ def test_pairs_are_those_of_the_same_number_on_both_cameras(measured):
 
 def agents(**changes):
     return {
-        "method": "dino", "row": "agents", "rankme": [9.0, 5.0], "images_per_second": 10.0,
+        "method": "dino", "row": "agents", "rankme": [9.0, 5.0],
         "first_loss": [5.5, 5.5], "last_loss": [4.0, 4.4],
         "parts": {"loss": {"chance": [5.0, 5.0], "last": [4.0, 4.4]}}, **changes,
     }  # fmt: skip
@@ -135,6 +140,31 @@ def test_losses_are_those_of_all_agents_and_their_chance():
     assert found["parts"] == {"loss": {"chance": [4.8, 4.8], "last": [2.0, 3.0]}}
     assert toys._losses_of("swav", calls)["parts"]["loss"]["chance"] == [np.log(64)] * 2
     assert toys._losses_of("vicreg", calls)["parts"] == {}
+
+
+def test_the_documents_have_the_tables_of_the_stored_run():
+    rows = [
+        row
+        for name in methods.METHODS
+        if (path := GOLDEN / f"toys_{name}.json").exists()
+        for row in json.loads(path.read_text())
+    ]
+    text = (ROOT / "docs" / "results.md").read_text()
+    for table in (toys.metrics_table(rows), toys.losses_table(rows)):
+        assert tables.to_markdown(dataclasses.replace(table, caption="")).strip() in text
+    of = {row: [r for r in rows if r["row"] == row] for row in ("agents", "trained", "untrained")}
+    shared = {row: [r["shared_dims"]["value"] for r in of[row]] for row in ("trained", "untrained")}
+    ranks = {r["method"]: r["rankme"] for r in of["agents"]}
+    least, most = min(shared["trained"]), max(shared["trained"])
+    assert f"({least:.1f} to {most:.1f}, untrained {shared['untrained'][0]:.1f})" in text
+    assert f"untrained agents ({of['untrained'][0]['rankme']['value']:.1f})" in text
+    assert f"RankMe {min(ranks['dino']):.1f} to {max(ranks['dino']):.1f}" in text
+    assert all(r["probe_transferred"] < 0.5 * r["probe_own"] for r in of["trained"])
+    agree = {name: [c.agrees for c in toys.claims(rows, name)] for name in toys.names(rows)}
+    assert agree == {
+        "masked_lejepa": [True, False], "simclr": [True, True, False], "infonce": [True, False],
+        "vicreg": [True, False], "dino": [False, False, False],
+    }  # fmt: skip
 
 
 @pytest.mark.nightly
