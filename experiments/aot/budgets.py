@@ -46,7 +46,10 @@ def write(entries: list[Entry], folder: pathlib.Path) -> None:
 
 
 def worse(entry: Entry, budget: Entry) -> list[str]:
-    """Returns what is worse in an entry than in its budget, a line each."""
+    """Returns what is worse in an entry than in its budget, a line each.
+
+    Programs beside the steps (`parts`) carry no state.
+    """
     name = f"{entry['preset']} for {entry['target']}"
     if "refused" in entry:
         return [] if "refused" in budget else [f"{name} is refused: {entry['refused']}"]
@@ -57,7 +60,7 @@ def worse(entry: Entry, budget: Entry) -> list[str]:
         for cost in COSTS
         if entry[cost] > (1 + SLACK) * budget[cost]
     ]
-    if entry["aliased_leaves"] < entry["state_leaves"]:
+    if entry.get("aliased_leaves", 0) < entry.get("state_leaves", 0):
         kept = f"{entry['aliased_leaves']} of {entry['state_leaves']}"
         found.append(f"{name}: {kept} leaves of the state are donated")
     if entry["host_transfers"]:

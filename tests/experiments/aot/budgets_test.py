@@ -42,6 +42,14 @@ def test_what_is_no_worse_passes(tmp_path):
     assert budgets.worse(ENTRY, refused) == budgets.worse(refused, refused) == []
 
 
+def test_programs_without_a_state_have_budgets_too(tmp_path):
+    part = {name: value for name, value in ENTRY.items() if name != "state_leaves"}
+    budgets.path_of(tmp_path, "v5e:2x2").write_text(json.dumps([part]))
+    budgets.check([part | {"aliased_leaves": 0}], tmp_path)
+    with pytest.raises(InputError, match="traffic_bytes 2e"):
+        budgets.check([part | {"traffic_bytes": 2e6}], tmp_path)
+
+
 def test_a_damaged_budget_is_refused(tmp_path):
     budgets.path_of(tmp_path, "v5e:2x2").write_text("[{}]")
     with pytest.raises(InputError, match="v5e_2x2\\.json cannot be read"):
