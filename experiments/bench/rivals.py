@@ -4,8 +4,8 @@ Steps: a ViT-Ti of 4 blocks on 96 pixels, batch 16, with the crops and heads of
 `experiments.rivals.methods`. An image that is forwarded counts three times with a gradient and once
 without, a crop by its share of the pixels; the decoders, heads and crops themselves are not
 counted, so that a method with many of them looks slow. Losses: value and gradient on embeddings,
-ours compiled, lightly's eager (`pip install socialjepa_jax[bench]` and lightly; optional), which
-must agree. Times are process CPU time on one thread, the least of repeats that alternate.
+ours compiled, lightly's eager (`pip install socialjepa_jax[bench]`; optional), which must agree.
+Times are process CPU time on one thread, the least of repeats that alternate.
 
 Command: taskset -c 0 python -m experiments.bench.rivals [--repeats=5] [--out=FILE.json]
 Cost: over ten minutes on one CPU core, most of them compilation.
