@@ -3,6 +3,7 @@
 Every layer may import this module, so that it imports JAX only where a device is asked for.
 """
 
+import contextlib
 import enum
 import functools
 import importlib.metadata
@@ -85,22 +86,28 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     write_atomically(path, f"{text}\n".encode())
 
 
-def write_atomically(path: pathlib.Path, data: bytes) -> None:
-    """Writes a file and syncs it before it takes the place of the old one.
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a temporary path beside a file, which takes its place at the end or is removed.
 
-    The temporary file is always a new one: a link of that name, which another user of the folder
-    may have made, is removed and not followed.
+    Nothing has that name before: a link, which another user of the folder may have made, is
+    removed and not followed.
     """
     temporary = path.with_name(path.name + ".tmp")
     temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: pathlib.Path, data: bytes) -> None:
+    """Writes a file and syncs it before it takes the place of the old one."""
+    with replacing(path) as temporary, temporary.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def json_lines(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:

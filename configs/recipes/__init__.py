@@ -16,6 +16,7 @@ from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.base import Objective
 
 IMAGES = 1_281_167  # of ImageNet's training set
+CALL = 50  # steps
 
 
 def on_imagenet(
@@ -29,8 +30,11 @@ def on_imagenet(
         epochs: over all images.
         title: of the run.
     """
-    steps = epochs * IMAGES // batch_size
-    steps -= steps % 50
+
+    def whole_calls(steps: int) -> int:
+        return steps - steps % CALL
+
+    steps = whole_calls(epochs * IMAGES // batch_size)
     return to_config_dict(
         Experiment(
             name=title,
@@ -49,10 +53,10 @@ def on_imagenet(
             run=Run(
                 steps=steps,
                 batch_size=batch_size,
-                steps_per_call=50,
-                log_every=50,
-                eval_every=steps // 10 // 50 * 50,
-                save_every=steps // 50 // 50 * 50,
+                steps_per_call=CALL,
+                log_every=CALL,
+                eval_every=whole_calls(steps // 10),
+                save_every=whole_calls(steps // 50),
             ),
         )
     )

@@ -4,7 +4,7 @@ Shape key: A agents, N states, D latent dimensions.
 """
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from experiments.alignability import jackknife
 from experiments.alignability.jackknife import Estimate
 from socialjepa_jax import build, evaluation, loop
-from socialjepa_jax.config import Experiment
+from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
 
 LATENTS = {
@@ -71,13 +71,30 @@ def measure(
     for subject in evaluation.subjects(
         experiment.agents.cameras, experiment.seed, dataset, latents_AND, untrained
     ):
-        split = subject.split
-        linear_map = evaluation.fit_map(experiment.alignment, subject.x, subject.y, split.train)
-        metrics = jackknife.estimates(linear_map, subject.x, subject.y, split, dataset.instance_ids)
-        probes = evaluation.probe_accuracies(experiment.alignment, dataset, subject, linear_map)
-        pair = Measured(metrics, probes, (subject.agents,))
-        pairs.setdefault((subject.row, split.name), []).append(pair)
+        pair = of_subject(experiment.alignment, dataset, subject)
+        pairs.setdefault((subject.row, subject.split.name), []).append(pair)
     return {key: _mean(parts, Estimate.of_pairs) for key, parts in pairs.items()}
+
+
+def of_subject(
+    how: Alignment,
+    dataset: ViewDataset,
+    subject: evaluation.Subject,
+    names: Sequence[str] = jackknife.METRICS,
+) -> Measured:
+    """Fits the map of two spaces and measures it, with probes.
+
+    Args:
+        how: the map is fitted.
+        dataset: of the latents.
+        subject: the two spaces and their split.
+        names: of the metrics.
+    """
+    x, y, split = subject.x, subject.y, subject.split
+    linear_map = evaluation.fit_map(how, x, y, split.train)
+    metrics = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids, names)
+    probes = evaluation.probe_accuracies(how, dataset, subject, linear_map)
+    return Measured(metrics, probes, (subject.agents,))
 
 
 def average(runs: list[Rows]) -> Rows:

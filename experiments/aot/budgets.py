@@ -60,7 +60,7 @@ def worse(entry: Entry, budget: Entry) -> list[str]:
         for cost in COSTS
         if entry[cost] > (1 + SLACK) * budget[cost]
     ]
-    if entry.get("aliased_leaves", 0) < entry.get("state_leaves", 0):
+    if entry["aliased_leaves"] < entry.get("state_leaves", 0):
         kept = f"{entry['aliased_leaves']} of {entry['state_leaves']}"
         found.append(f"{name}: {kept} leaves of the state are donated")
     if entry["host_transfers"]:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.records import write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +89,19 @@ def out_file(name: str | None) -> pathlib.Path | None:
 def here() -> dict[str, str]:
     """Returns the device and the version of jax, for the head of a file."""
     return {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
+
+
+def publish(found: list[Result], out: pathlib.Path | None, **about: str) -> None:
+    """Prints the table, and writes the figures to a file.
+
+    Args:
+        found: figures.
+        out: JSON file, or None.
+        **about: entries of the file's head beside, or in place of, those of `here`.
+    """
+    print(show(found))
+    if out:
+        write_json(out, {**here(), **about, "rows": [result.row() for result in found]})
 
 
 def show(results: list[Result]) -> str:

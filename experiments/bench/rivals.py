@@ -34,7 +34,6 @@ from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.objectives.dino import cross_view_loss
 from socialjepa_jax.objectives.simclr import nt_xent
 from socialjepa_jax.objectives.swav import swap_loss
-from socialjepa_jax.records import write_json
 from socialjepa_jax.running import launch
 
 SLOWEST = 1 / 3  # speed at an equal count of forwarded images, over I-JEPA's
@@ -179,9 +178,7 @@ def main() -> None:
     out, effort = results.out_file(given.out), Effort(windows=given.repeats)
     vit, rows, outputs = (TINY, 8, 16) if given.rehearse else (TI, 256, 4096)
     found = [*of_losses(rows, outputs, effort), *of_steps(vit, given.batch, effort)]
-    print(results.show(found))
-    if out:
-        write_json(out, {**results.here(), "rows": [result.row() for result in found]})
+    results.publish(found, out)
 
 
 if __name__ == "__main__":

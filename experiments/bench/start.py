@@ -34,7 +34,6 @@ from experiments.bench import results
 from experiments.bench.results import Result
 from socialjepa_jax import config as config_lib
 from socialjepa_jax import loop
-from socialjepa_jax.records import write_json
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _TARGET = 0.25
@@ -131,7 +130,4 @@ def main() -> None:
         folder = pathlib.Path(name)
         found = measure("tiny" if given.rehearse else "full", folder)
         runs = json.loads((folder / "cold" / "performance.json").read_text())
-    print(results.show(found))
-    if out:
-        here = {**results.here(), "device": runs["hardware"]["name"]}
-        write_json(out, {**here, "rows": [result.row() for result in found]})
+    results.publish(found, out, device=runs["hardware"]["name"])

@@ -26,7 +26,6 @@ from socialjepa_jax.errors import check_positive
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.lejepa import LeJepa
-from socialjepa_jax.records import write_json
 
 TI = ViTConfig(image_size=96, patch_size=8, width=192, depth=4, heads=3)
 TINY = ViTConfig(image_size=24, patch_size=8, width=16, depth=1, heads=2)
@@ -135,6 +134,4 @@ def main() -> None:
     out = results.out_file(given.out)
     vit = TINY if given.rehearse else TI
     found = measure(vit, given.batch, Effort(windows=given.repeats))
-    print(results.show(found))
-    if out:
-        write_json(out, {**results.here(), "rows": [result.row() for result in found]})
+    results.publish(found, out)

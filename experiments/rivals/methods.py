@@ -2,7 +2,8 @@
 
 The encoder is a ViT of 2 blocks and width 48, on 36 patches. Smaller than published are the heads
 (256 wide), the outputs (256 for the DINO family, 64 prototypes) and the number of local views
-(two). All else is the objective's default.
+(two); the predictors of I-JEPA and Masked LeJEPA are those of `toys_ijepa`. All else is the
+objective's default.
 """
 
 import dataclasses
@@ -98,7 +99,7 @@ def experiment(name: str, steps: int, seeds: int = 3, **data: Any) -> Experiment
 
     Args:
         name: of `METHODS`.
-        steps: updates, all in one call.
+        steps: updates, a multiple of those of a call.
         seeds: agents of a camera.
         **data: fields of the toy world that differ.
     """

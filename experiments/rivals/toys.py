@@ -16,6 +16,7 @@ infonce and vicreg, and differ for dino, whose loss stays within 1 % of ln K in 
 adds to R2 for none of the five.
 """
 
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -26,7 +27,7 @@ import jax
 import numpy as np
 
 from experiments import findings
-from experiments.alignability import honest_rows, jackknife
+from experiments.alignability import honest_rows
 from experiments.alignability.honest_rows import Measured
 from experiments.alignability.jackknife import Estimate
 from experiments.findings import Claim, Finding, Plot, Rows
@@ -149,10 +150,7 @@ def pair_rows(
 
     def measured(row: RowName, k: int, x: np.ndarray, y: np.ndarray) -> Measured:
         subject = evaluation.Subject(row, split, (k, half + k), x, y)
-        linear_map = evaluation.fit_map(chosen.alignment, x, y, split.train)
-        metrics = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids, SHOWN)
-        probes = evaluation.probe_accuracies(chosen.alignment, dataset, subject, linear_map)
-        return Measured(metrics, probes, (subject.agents,))
+        return honest_rows.of_subject(chosen.alignment, dataset, subject, SHOWN)
 
     of_pixels = measured(RowName.PIXEL_PCA, 0, *pixels)  # the same for every pair
     spaces = {RowName.TRAINED: trained, RowName.UNTRAINED: untrained}
@@ -189,8 +187,7 @@ def _pixel_spaces(
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:
-    low, high = estimate.interval()
-    return {"value": estimate.value, "low": low, "high": high}
+    return dataclasses.asdict(Interval(estimate.value, *estimate.interval()))
 
 
 def names(rows: Rows) -> list[str]:

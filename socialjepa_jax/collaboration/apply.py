@@ -6,9 +6,7 @@ Shape key: B rows of a block, D features of the input, E features of the output.
 from __future__ import annotations
 
 import contextlib
-import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.lib import format as npy_format
 
+from socialjepa_jax import records
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.moments import Float64, as_latents
+from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.study import formats
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_one_of, check_positive
 from socialjepa_jax.npz import Header
@@ -106,7 +105,7 @@ def apply_to_file(
         raise InputError(f"{source}: no such file")
     apply = _to_npy if source.suffix == ".npy" else _to_parquet
     try:
-        with _replaced(target) as part:
+        with records.replacing(target) as part:
             return apply(application, source, part, progress)
     except InputError:
         raise
@@ -115,17 +114,6 @@ def apply_to_file(
         raise InputError(f"{source}: damaged or not a {source.suffix} file ({why})") from error
     except OSError as error:
         raise InputError(f"{error.filename or target}: {error.strerror or error}") from error
-
-
-@contextlib.contextmanager
-def _replaced(target: Path) -> Iterator[Path]:
-    """Yields a path beside `target` that takes its place at the end, or is removed."""
-    part = target.with_name(f".part-{uuid.uuid4().hex[:8]}-{target.name}")
-    try:
-        yield part
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _check(application: Application, source: Path, width: int) -> None:
@@ -141,7 +129,7 @@ def _mapped(application: Application, source: Path, z_BD: np.ndarray, start: int
     finite = np.isfinite(z_BD).all(axis=1)
     if not finite.all():
         raise InputError(f"{source}: row {start + int(np.argmin(finite))} holds NaN or Inf")
-    return application(as_latents(z_BD, str(source)))
+    return application(z_BD)
 
 
 def _to_npy(application: Application, source: Path, part: Path, progress: Progress) -> int:
@@ -180,7 +168,7 @@ def _to_parquet(application: Application, source: Path, part: Path, progress: Pr
     done = 0
     with (
         pq.ParquetFile(source, page_checksum_verification=True) as file,
-        contextlib.ExitStack() as s,
+        contextlib.ExitStack() as opened,
     ):
         total, writer = file.metadata.num_rows, None
         for batch in file.iter_batches(application.batch):
@@ -192,7 +180,7 @@ def _to_parquet(application: Application, source: Path, part: Path, progress: Pr
             column = pa.FixedSizeListArray.from_arrays(mapped_BE.reshape(-1), mapped_BE.shape[1])
             place = batch.schema.get_field_index(name)
             table = pa.table(batch).set_column(place, name, column)
-            writer = writer or s.enter_context(pq.ParquetWriter(part, table.schema))
+            writer = writer or opened.enter_context(pq.ParquetWriter(part, table.schema))
             writer.write_table(table)
             done += len(z_BD)
             progress(done, total)

@@ -97,7 +97,7 @@ class MoCoV3(TaughtEmbedding):
 
     @property
     def style(self) -> HeadStyle:
-        """Of the projector: a normalisation without parameters comes last."""
+        """The projector ends with a normalisation without parameters."""
         return HeadStyle(last_norm="plain")
 
     @property

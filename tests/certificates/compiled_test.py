@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from experiments.aot import certify
+from experiments.aot import certify, parts
 from tests.certificates.stored_test import HERE, STORED
 
 COMPILERS = {"v5e": "libtpu", "h10": "jax_cuda12_plugin"}
@@ -22,7 +22,7 @@ def test_no_number_of_a_certificate_got_worse(target, name, tmp_path):
     compiler = COMPILERS[target[:3]]
     if importlib.util.find_spec(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
-    kind = "--presets=,--parts={}" if name in certify.parts.PARTS else "--presets={}"
+    kind = "--presets=,--parts={}" if name in parts.PARTS else "--presets={}"
     command = [sys.executable, "-m", "experiments.certificates", *kind.format(name).split(",")]
     command += [f"--targets={target}", f"--out={tmp_path}", f"--budgets={HERE}"]
     done = subprocess.run(command, capture_output=True, text=True)

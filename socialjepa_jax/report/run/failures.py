@@ -112,13 +112,13 @@ def found(run: RunData) -> dict[Sign, list[int]]:
     settings = run.config.get("objective")
     if not run.train or not isinstance(settings, dict):
         return {}
-    last, shown = run.train[-1], {}
-    for sign in SIGNS:
-        if settings.get("kind") not in sign.kinds:
-            continue
-        if agents := [a for a in run.agents if sign.seen(_metrics(last, a), settings)]:
-            shown[sign] = agents
-    return shown
+    metrics = {agent: _metrics(run.train[-1], agent) for agent in run.agents}
+    shown = {
+        sign: [agent for agent, own in metrics.items() if sign.seen(own, settings)]
+        for sign in SIGNS
+        if settings.get("kind") in sign.kinds
+    }
+    return {sign: agents for sign, agents in shown.items() if agents}
 
 
 def _metrics(line: Mapping[str, Any], agent: int) -> Metrics:
