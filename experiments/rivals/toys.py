@@ -48,7 +48,7 @@ STEPS = {"smoke": 25, "cpu": 200, "gpu": 2000, "paper": 2000}
 SEEDS = {"smoke": 2, "cpu": 3, "gpu": 3, "paper": 3}
 LEAST_RANK, LEAST_GAP = 4.0, 0.05
 SMOKE = {"instances": 4, "splits": Splits(test_instances=2)}  # of the toy world
-ROWS = (RowName.TRAINED, RowName.UNTRAINED, RowName.PIXEL_PCA)
+MARKERS = ("o", "s", "^")
 SHOWN = ("r2", "shared_dims", "nos@10", "rankme")  # of `jackknife.METRICS`, with intervals
 
 
@@ -84,8 +84,8 @@ def measure(chosen: Experiment, cache: pathlib.Path) -> Rows:
         cache: folder of the rendered pictures.
 
     Returns:
-        One row "agents" with the losses and ranks of all agents, and one for each of `ROWS` with
-        the metrics of the pairs and their intervals.
+        One row "agents" with the losses and ranks of all agents, one for trained, untrained and
+        pixels each with the metrics of the pairs and their intervals, and the "gain" in R2.
     """
     name = chosen.objective.kind
     dataset = chosen.data.load(cache)
@@ -240,23 +240,29 @@ def claims(rows: Rows, name: str) -> list[Claim]:
 
 
 def _plot(rows: Rows) -> Plot:
-    """R2 of W beside its controls."""
-    series = [
-        figures.BarSeries(
-            str(row).replace("_", " "),
-            [_row(rows, name, row)["r2"]["value"] for name in names(rows)],
-            style.agent_color(index),
-        )
-        for index, row in enumerate(ROWS)
-    ]
-    figure = figures.bars(
-        [name.replace("_", "\n") for name in names(rows)],
-        series,
-        title="R² of W between two cameras, held-out objects",
+    """R2 of W against shared dimensions; the controls, which all methods share, as levels."""
+    found = names(rows)
+    points = []
+    for index, name in enumerate(found):
+        trained = _row(rows, name, RowName.TRAINED)
+        x, y = trained["shared_dims"]["value"], trained["r2"]["value"]
+        marker = MARKERS[index // len(style.PALETTE)]  # where the colours repeat
+        points.append(figures.Line(name, [x], [y], style.agent_color(index), "none", marker))
+    levels = []
+    for row, color in ((RowName.UNTRAINED, "#8A929C"), (RowName.PIXEL_PCA, "#C3C8CF")):
+        r2 = _row(rows, found[0], row)["r2"]
+        label = str(row).replace("_", " ")
+        levels.append(figures.Level(label, r2["value"], r2["low"], r2["high"], color))
+    figure = figures.lines(
+        points,
+        levels=levels,
+        title="R² of W on held-out objects",
+        x_label="dimensions that both cameras share",
         y_label="R²",
+        height=4.4,
     )
-    return Plot(figure, "Bars of R2 for every objective and its controls",
-                "Means over pairs; the table has the intervals.")  # fmt: skip
+    return Plot(figure, "R2 of W against shared dimensions for every objective",
+                "Means over pairs; bands are intervals of the controls.")  # fmt: skip
 
 
 def metrics_table(rows: Rows) -> Table:
