@@ -110,8 +110,8 @@ def _planes(
 def _apply() -> html.Html:
     files = {
         "apply_map.py": "the lines below",
-        "map.npz": "W, its reverse regression, means and scales; NumPy reads it without pickles, and "
-        "socialjepa-align apply maps files of any size by it",
+        "map.npz": "W, its reverse regression, means and scales; NumPy reads it without pickles, "
+        "and socialjepa-align apply maps files of any size by it",
         "map.safetensors": "weights and biases of both directions as of torch.nn.Linear",
         "map.onnx": "x to y as one product and one sum, float32; y_unit has rows of length 1",
         "novelty.npz": "how far training items lie from their mean",
