@@ -57,7 +57,8 @@ def test_the_table_names_the_slowest_operations(tmp_path):
     assert sum(operation.share for operation in found) == pytest.approx(1)
     heavy = [op for op in found if "heavy" in op.name and "dot_general" in op.name]
     assert sum(op.count for op in heavy) == 3 * 8
-    assert sum(op.share for op in heavy) > 0.5
+    light = [op for op in found if "light" in op.name]
+    assert sum(op.share for op in heavy) > sum(op.share for op in light) > 0
     lines = (tmp_path / "top.txt").read_text().splitlines()
     assert "heavy" in lines[1] and len(lines) <= 11
 
