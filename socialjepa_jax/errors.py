@@ -52,6 +52,12 @@ class Stopped(RuntimeError):
     exit_code = 3
 
 
+class GateClosed(Stopped):
+    """The answer that a gate asks for is no. The results are written."""
+
+    exit_code = 4
+
+
 class Interrupted(Stopped):
     """A signal ended the run after its state was saved. The same command resumes it."""
 

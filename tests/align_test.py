@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -15,8 +16,10 @@ from safetensors.numpy import save_file
 
 from socialjepa_jax import alignment
 from socialjepa_jax.align import define_flags, main
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import GateClosed, InputError
+from socialjepa_jax.running import launch
 from tests.commands import Command
+from tests.report import reading
 
 ROWS = 90
 QUICK = ["--permutations=2", "--resamples=40", "--noumap"]
@@ -100,7 +103,7 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
         assert words in page
     with (out / "items.csv").open() as file:
         items = list(csv.DictReader(file))
-    errors = [float(item["squared_error"]) for item in items]
+    errors = [float(item["cosine_distance"]) for item in items]
     assert errors == sorted(errors, reverse=True)
     assert len(items) == metrics["n_test"]
     with pytest.raises(InputError, match="already holds a report; give --overwrite"):
@@ -128,6 +131,42 @@ def test_files_with_several_arrays_get_a_heat_map_of_layers(run, tmp_path):
     assert (tmp_path / "out" / "report_layers.png").exists()
 
 
+def test_queries_and_gates(run, folder, tmp_path):
+    """The exit code of a gate; the results are there all the same."""
+    pair = ["--x=x.npy", "--y=y.npy", "--overwrite", "--similarity=l2"]
+    queries = ["--queries_x=x.npy", "--queries_y=y.npy", "--answers=ids_x.npy"]
+    run(*pair, *queries, "--gate=search", "--labels=labels.npy")  # the queries are the documents
+    found = json.loads((tmp_path / "out" / "alignment.json").read_text())
+    assert found["verdict"]["search"] == "keep"
+    assert found["queries"]["measured"] + found["queries"]["left_out"] == ROWS
+    assert {entry["name"] for entry in found["retrieval"]} >= {"x_in_x", "y_in_y", "mixed"}
+    with pytest.raises(GateClosed, match="--gate=search: measure with queries"):
+        run(*pair, "--gate=search")
+    assert (tmp_path / "out" / "report.html").exists()
+    assert launch.exit_status(GateClosed("no")) == (4, "stopped: no")
+
+
+def test_without_null_and_intervals_the_page_has_neither(run, tmp_path):
+    run("--x=x.npy", "--y=y.npy", "--permutations=0", "--resamples=0", "--labels=labels.npy")
+    found = json.loads((tmp_path / "out" / "alignment.json").read_text())
+    assert found["verdict"]["related"] == "not tested"
+    assert {row["row"] for row in found["rows"]} == {"given"} and found["null"] == {}
+    assert found["rows"][0]["intervals"]["r2"] == [None, None]
+    page = reading.Page((tmp_path / "out" / "report.html").read_text()).text
+    assert "shuffled pairs were not tried" in page and "n/a" not in page and "nan" not in page
+
+
+def test_two_columns_of_one_file(run, folder, tmp_path):
+    x, y = (np.load(folder / f"{name}.npy") for name in "xy")
+    pq.write_table(pa.table({"old": list(x), "new": list(y)}), folder / "both.parquet")
+    both = ["--x=both.parquet", "--y=both.parquet"]
+    run(*both, "--key_x=old", "--key_y=new", "--ridge=1")
+    found = json.loads((tmp_path / "out" / "alignment.json").read_text())
+    assert found["rows"][0]["metrics"]["r2"] > 0.8
+    said = run(*both, "--key=new", "--overwrite")
+    assert "both (1) and both (2) hold the same embeddings\n" in said
+
+
 def test_unrelated_and_mismatched_spaces_are_called_so(run, tmp_path):
     for y in ("unrelated.npy", "shuffled.npy"):
         run("--x=x.npy", f"--y={y}", "--overwrite")
@@ -142,7 +181,10 @@ def test_identical_spaces_are_called_so(run, tmp_path):
     for found in metrics.values():
         np.testing.assert_allclose([found["r2"], found["dsc"], found["cka"]], 1, rtol=1e-9)
         assert found["nos@10"] == 0
-    assert "x (1)" in (tmp_path / "out" / "report.html").read_text()
+    assert (
+        "x (1) and x (2) hold the same embeddings."
+        in (tmp_path / "out" / "report.html").read_text()
+    )
 
 
 def test_three_spaces_become_heat_maps_and_a_hub(run, folder, tmp_path, monkeypatch):
@@ -238,7 +280,7 @@ BAD = [
     (["--x=x.npy", "--y=y.npy", f"--out={300 * 'z'}"], "File name too long"),
     (["--x=x.npy", "--y=y.npy", f"--groups={300 * 'z'}.npy"], "File name too long"),
     (["--x=x.npy", "--y=y.npy", f"--seed={10**80}"], "must be in [0, 9223372036854775807]"),
-    (["--x=x.npy", "--y=y.npy", f"--resamples={10**80}"], "must be in [1, 100000]"),
+    (["--x=x.npy", "--y=y.npy", f"--resamples={10**80}"], "must be in [0, 100000]"),
     (["--x=x.npy", "--y=flat.npy"], "flat.npy: all 2 features are constant over 90 rows"),
     (["--x=x.npy", "--y=y.npy", "--ridge=big"], "--ridge=big is neither a number nor auto"),
     (["--x=x.npy", "--y=y.npy", "--test_fraction=1.5"], "test_fraction=1.5"),
@@ -249,6 +291,12 @@ BAD = [
     (["--x=x.npy", "--y=y.npy", "--method=reduced_rank"], "rank=None"),
     (["--x=x.npy", "--y=y.npy", "--strata=y.parquet"], "choose one with --strata_key; it holds"),
     (["--x=layers.npz", "--y=y.npy"], "choose one with --key; it holds first, last"),
+    (["--x=x.npy", "--y=y.npy", "--queries_x=x.npy"], "give --answers with --queries_x"),
+    (["--x=x.npy", "--y=y.npy", "--answers=labels.npy"], "give --answers with --queries_x"),
+    (["--x=x.npy", "--y=y.npy", "--queries_x=y.npy", "--answers=ids_x.npy"], "queries of x have 4"),
+    (["--spaces=x.npy,y.npy", "--gate=search"], "--gate goes with --x and --y"),
+    (["--spaces=x.npy,y.npy", "--key_x=a"], "--key_x and --key_y go with --x and --y"),
+    (["--spaces=x.npy,y.npy", "--answers=ids_x.npy"], "--queries_x and --queries_y go with"),
     (["--spaces=x.npy"], "--spaces needs at least 2 files, got 1"),
     (["--spaces=x.npy,y.npy,short.npy"], "x.npy has 90 rows but short.npy has 89"),
 ]
@@ -333,7 +381,9 @@ def test_the_console_script_runs_where_only_the_base_requirements_are_installed(
     out = tmp_path / "out"
     pair = [f"--x={folder / 'x.npy'}", f"--y={folder / 'y.npy'}", "--test_fraction=0.3"]
     labels = [f"--labels={folder / 'labels.npy'}", f"--out={out}", *QUICK, "--umap"]
-    assert in_python(code, *pair, *labels) == (0, f"Report: {out / 'report.html'}\n", "")
+    done, said, stages = in_python(code, *pair, *labels)
+    assert (done, said) == (0, f"Report: {out / 'report.html'}\n")
+    assert re.fullmatch(r"( *\d+\.\d s  [\w ,-]+\n)+", stages)
     assert "UMAP figures need umap-learn" in (out / "report.html").read_text()
     code, said, _ = in_python(code, "--help")
     assert code == 1  # as absl has it
@@ -351,7 +401,10 @@ def test_the_command_itself(folder, bad, tmp_path):
         "warning: x: 1 of 3 features vary by less than 1e-12 of max(1, |mean|) and count as "
         "constant (features 2); rescale them to use them\n"
     )
-    assert in_a_process(folder, *pair) == (0, f"Report: {out / 'report.html'}\n", warned)
+    code, said, error = in_a_process(folder, *pair)
+    assert (code, said) == (0, f"Report: {out / 'report.html'}\n")
+    assert error.count(warned) == 1
+    assert error.startswith("   0.0 s  reading\n")  # something is said from the first second on
     for arguments, message in [
         (["--x=x.npy", "--y=flat.npy", "--out=new"], "error: flat.npy: all 2 features"),
         (["--nonsense=1"], "nonsense"),
@@ -360,6 +413,7 @@ def test_the_command_itself(folder, bad, tmp_path):
     ]:
         code, said, error = in_a_process(folder, *arguments)
         assert (code, said) == (2, ""), error
-        assert error.startswith("error: ") and error.count("\n") == 1
-        assert message in error
+        *stages, last = error.splitlines()
+        assert last.startswith("error: ") and all(stage.endswith("s  reading") for stage in stages)
+        assert message in last
     assert not (folder / "new").exists()

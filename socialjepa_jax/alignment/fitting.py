@@ -16,11 +16,12 @@ from socialjepa_jax.alignment import solve
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.moments import (
     CONSTANT_FEATURE,
+    FAINT_FEATURE,
     Float64,
     Moments,
     checked_pairs,
     float64_blocks,
-    nonzero_scales,
+    weak_features,
 )
 from socialjepa_jax.errors import (
     InputError,
@@ -59,8 +60,8 @@ def fit(
             "procrustes" (orthogonal), "reduced_rank" (at most `rank`), or "robust" (ridge, refitted
             without the `trim` worst pairs until the selection no longer changes).
         ridge: the absolute lambda of eq. (4) on standardised latents, or "auto" for `choose_ridge`.
-        standardize: "full" (training mean and population standard deviation; constant features keep
-            scale 1) or "center" (mean only).
+        standardize: "full" (training mean and population standard deviation; constant and faint
+            features see `moments.nonzero_scales`) or "center" (mean only).
         groups: [N] labels of rows that stay together in a fold, such as objects; None: single rows.
         kappa_max: conditioning threshold of the inverse.
         rank: maximum rank for "reduced_rank".
@@ -90,30 +91,34 @@ def fit(
     if method == "ridge" and ridge == 0:
         method = "lstsq"
     options = _Options(method, float(ridge), standardize, kappa_max, rank or 0, scale)
-    if method == "robust":
-        linear_map = _fit_robust(x_ND, y_NE, trim, options)
-    else:
-        linear_map = _fit(x_ND, y_NE, options)
+    moments = Moments.of(x_ND, y_NE)
     if standardize == "full":
-        _warn_of_tiny("x", x_ND, linear_map.x_scale)
-        _warn_of_tiny("y", y_NE, linear_map.y_scale)
-    return linear_map
+        x_deviation, y_deviation = moments.deviations()
+        _warn_of_weak("x", x_ND, x_deviation, moments.mean_x)
+        _warn_of_weak("y", y_NE, y_deviation, moments.mean_y)
+    if method == "robust":
+        return _fit_robust(x_ND, y_NE, moments, trim, options)
+    return _fit(x_ND, y_NE, moments, options)
 
 
-def _warn_of_tiny(name: str, z_ND: np.ndarray, scale_D: Float64) -> None:
-    """Warns of features that vary, but so little that they count as constant."""
-    unscaled = np.flatnonzero(scale_D == 1)
-    z_NU = np.asarray(z_ND[:, unscaled], np.float64)
-    tiny = (np.ptp(z_NU, axis=0) > 0) & (nonzero_scales(z_NU.std(axis=0), z_NU.mean(axis=0)) == 1)
-    tiny &= z_NU.std(axis=0) != 1
-    if tiny.any():
-        named = ", ".join(map(str, unscaled[tiny][:_NAMED_FEATURES]))
-        warnings.warn(
-            f"{name}: {tiny.sum()} of {len(scale_D)} features vary by less than "
-            f"{CONSTANT_FEATURE} of max(1, |mean|) and count as constant (features {named}); "
-            "rescale them to use them",
-            stacklevel=3,
-        )
+def _warn_of_weak(name: str, z_ND: np.ndarray, deviation_D: Float64, mean_D: Float64) -> None:
+    """Warns of features that vary, but so little that they are not divided by their deviation."""
+    constant_D, faint_D = weak_features(deviation_D, mean_D)
+    columns = np.flatnonzero(constant_D)
+    varies = np.ptp(np.asarray(z_ND[:, columns], np.float64), axis=0) > 0
+    found = {
+        f"less than {CONSTANT_FEATURE} of max(1, |mean|) and count as constant": columns[varies],
+        f"less than {FAINT_FEATURE} of the median feature and are divided by its deviation instead "
+        "of their own": np.flatnonzero(faint_D),
+    }
+    for what, features in found.items():
+        if len(features):
+            named = ", ".join(map(str, features[:_NAMED_FEATURES]))
+            warnings.warn(
+                f"{name}: {len(features)} of {len(deviation_D)} features vary by {what} (features "
+                f"{named}); rescale them to use them",
+                stacklevel=3,
+            )
 
 
 def choose_ridge(
@@ -157,14 +162,14 @@ class _Options:
     scale: bool
 
 
-def _fit(x_ND: np.ndarray, y_NE: np.ndarray, options: _Options) -> LinearMap:
-    moments = Moments.of(x_ND, y_NE)
+def _fit(x_ND: np.ndarray, y_NE: np.ndarray, moments: Moments, options: _Options) -> LinearMap:
     x_scale, y_scale = moments.scales()
     if options.standardize == "center":
         x_scale, y_scale = np.ones_like(x_scale), np.ones_like(y_scale)
     if options.method == "lstsq":
         x, y = (x_ND, moments.mean_x, x_scale), (y_NE, moments.mean_y, y_scale)
-        w_ED, w_back_DE = _least_squares(x, y), _least_squares(y, x)
+        faint_x, faint_y = moments.faint()
+        w_ED, w_back_DE = _least_squares(faint_x, x, y), _least_squares(faint_y, y, x)
     else:
         scaled = moments.scaled(x_scale, y_scale)
         w_ED, w_back_DE = _solve(scaled, options), _solve(scaled.swapped(), options)
@@ -182,8 +187,11 @@ def _fit(x_ND: np.ndarray, y_NE: np.ndarray, options: _Options) -> LinearMap:
     )
 
 
-def _least_squares(*spaces: tuple[np.ndarray, Float64, Float64]) -> Float64:
-    """Solves least squares block by block, given latents, mean and scale of x and of y."""
+def _least_squares(faint_D: np.ndarray, *spaces: tuple[np.ndarray, Float64, Float64]) -> Float64:
+    """Solves least squares block by block, given latents, mean and scale of x and of y.
+
+    Faint features of x have no weight: without a ridge their scale alone would not restrain them.
+    """
 
     def standardized(z_ND: np.ndarray, mean_D: Float64, scale_D: Float64) -> Iterator[Float64]:
         return ((block - mean_D) / scale_D for block in float64_blocks(z_ND))
@@ -191,7 +199,7 @@ def _least_squares(*spaces: tuple[np.ndarray, Float64, Float64]) -> Float64:
     blocks = zip(*(standardized(*space) for space in spaces))
     root = solve.triangular(np.concatenate(pair, axis=1) for pair in blocks)
     d = spaces[0][0].shape[1]
-    return solve.lstsq(root[:d, :d], root[:d, d:])
+    return solve.lstsq(np.where(faint_D, 0.0, root[:d, :d]), root[:d, d:])
 
 
 def _solve(moments: Moments, options: _Options) -> Float64:
@@ -203,11 +211,13 @@ def _solve(moments: Moments, options: _Options) -> Float64:
     return solve.ridge(moments.xx, moments.xy, options.ridge)
 
 
-def _fit_robust(x_ND: np.ndarray, y_NE: np.ndarray, trim: float, options: _Options) -> LinearMap:
+def _fit_robust(
+    x_ND: np.ndarray, y_NE: np.ndarray, moments: Moments, trim: float, options: _Options
+) -> LinearMap:
     """Alternates between a fit and the choice of the pairs with the smallest residuals."""
     keep_N = np.ones(len(x_ND), bool)
     num_keep = max(2, round((1 - trim) * len(x_ND)))
-    linear_map = _fit(x_ND, y_NE, options)
+    linear_map = _fit(x_ND, y_NE, moments, options)
     for _ in range(ROBUST_REFITS):
         order = np.argsort(linear_map.squared_errors(x_ND, y_NE), kind="stable")
         next_N = np.zeros_like(keep_N)
@@ -215,5 +225,6 @@ def _fit_robust(x_ND: np.ndarray, y_NE: np.ndarray, trim: float, options: _Optio
         if (next_N == keep_N).all():
             break
         keep_N = next_N
-        linear_map = _fit(x_ND[keep_N], y_NE[keep_N], options)
+        kept = x_ND[keep_N], y_NE[keep_N]
+        linear_map = _fit(*kept, Moments.of(*kept), options)
     return linear_map

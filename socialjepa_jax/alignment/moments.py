@@ -26,6 +26,9 @@ Float64 = NDArray[np.floating[Any]]  # always float64; NumPy's stubs of linalg k
 
 # A feature whose standard deviation is below this fraction of max(1, |mean|) counts as constant.
 CONSTANT_FEATURE = 1e-12
+# One below this fraction of the median deviation is too faint to be divided by its own: float16
+# keeps 11 bits of a number and none below 6e-8, so a stored copy would differ by many deviations.
+FAINT_FEATURE = 1e-4
 BLOCK_ROWS = 8192  # rows that are converted to float64 at once
 
 
@@ -181,14 +184,21 @@ class Moments:
             self.yy + self.count * np.outer(dy_E, dy_E),
         )
 
+    def deviations(self) -> tuple[Float64, Float64]:
+        """Returns population standard deviations of x [D] and y [E]."""
+        scatters = np.diag(self.xx), np.diag(self.yy)
+        x, y = (np.sqrt(np.maximum(scatter, 0.0) / self.count) for scatter in scatters)
+        return x, y
+
     def scales(self) -> tuple[Float64, Float64]:
-        """Returns population standard deviations of x [D] and y [E]; 1 for constant features."""
-        sums = ((np.diag(self.xx), self.mean_x), (np.diag(self.yy), self.mean_y))
-        x_scale, y_scale = (
-            nonzero_scales(np.sqrt(np.maximum(scatter, 0.0) / self.count), mean)
-            for scatter, mean in sums
-        )
-        return x_scale, y_scale
+        """Returns the scales of x [D] and y [E] by `nonzero_scales` of their deviations."""
+        x, y = self.deviations()
+        return nonzero_scales(x, self.mean_x), nonzero_scales(y, self.mean_y)
+
+    def faint(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Marks the faint features of x [D] and y [E], see `nonzero_scales`."""
+        x, y = self.deviations()
+        return weak_features(x, self.mean_x)[1], weak_features(y, self.mean_y)[1]
 
     def scaled(self, scale_x: Float64, scale_y: Float64) -> Moments:
         """Returns the moments of x and y after division by their scales, [D] and [E]."""
@@ -240,6 +250,24 @@ def _sharded_sums(
 
 
 def nonzero_scales(deviation_D: Float64, mean_D: Float64) -> Float64:
-    """Returns standard deviations [D] in which those of constant features are replaced by 1."""
+    """Returns the scales [D] by which features are divided: mostly their standard deviations.
+
+    Constant features (deviation at most `CONSTANT_FEATURE` of max(1, |mean|)) have scale 1. The
+    scale of faint ones (below `FAINT_FEATURE` of the median deviation of those that vary) is raised
+    to that median: divided by their own they would weigh as much as others, and rounding in a
+    stored copy of the latents would be magnified into errors of many deviations.
+    """
+    constant_D, faint_D = weak_features(deviation_D, mean_D)
+    scale_D = np.where(constant_D, 1.0, deviation_D)
+    return np.where(faint_D, np.median(scale_D[~constant_D]), scale_D) if faint_D.any() else scale_D
+
+
+def weak_features(
+    deviation_D: Float64, mean_D: Float64
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Marks constant and faint features, see `nonzero_scales`: bool [D] each."""
     constant_D = deviation_D <= CONSTANT_FEATURE * np.maximum(1.0, np.abs(mean_D))
-    return np.where(constant_D, 1.0, deviation_D)
+    if constant_D.all():
+        return constant_D, ~constant_D
+    faint_D = deviation_D < FAINT_FEATURE * np.median(deviation_D[~constant_D])
+    return constant_D, faint_D & ~constant_D

@@ -80,9 +80,10 @@ def kernel_cknna(x: sparse.csr_array, y: sparse.csr_array) -> float:
     return float(cross / (np.sqrt(selves[0] * selves[1]) + _CKNNA_EPS))
 
 
-def unit_rows(z_ND: Float64) -> Float64:
-    """Divides every row of z [N, D] by its norm."""
-    return z_ND / np.linalg.norm(z_ND, axis=1, keepdims=True)
+def unit_rows(z: Float64) -> Float64:
+    """Divides every row of z [..., D] by its norm; rows of zeros stay."""
+    norms = np.linalg.norm(z, axis=-1, keepdims=True)
+    return z / np.where(norms == 0.0, 1.0, norms)
 
 
 def neighbor_kernel(z_ND: Float64, k: int) -> sparse.csr_array:
@@ -113,7 +114,7 @@ def retrieval(
     Args:
         queries, gallery: [N, D] in one space.
         ks: depths of recall.
-        similarity: "l2" or "cosine".
+        similarity: "l2", "cosine" or "dot".
 
     Returns:
         `recall@k` (the match is first among its ties), `mrr` and `median_rank` (ties share their
@@ -144,10 +145,12 @@ def match_ranks(
     Returns:
         Two arrays [N]: the best rank among ties, and the mid-rank.
     """
-    check_one_of(("l2", "cosine"), similarity=similarity)
+    check_one_of(("l2", "cosine", "dot"), similarity=similarity)
     query_ND, gallery_ND = as_pairs(queries, gallery, "queries", "gallery")
     if similarity == "cosine":
         query_ND, gallery_ND = unit_rows(query_ND), unit_rows(gallery_ND)
+    if similarity == "dot":
+        query_ND, gallery_ND = _of_equal_length(query_ND, gallery_ND)
     centre_D = gallery_ND.mean(axis=0)
     best, middle = [], []
     with jax.enable_x64(True):
@@ -159,6 +162,13 @@ def match_ranks(
             best.append(1 + np.asarray(closer))
             middle.append(1 + np.asarray(closer) + np.asarray(tied) / 2)
     return np.concatenate(best), np.concatenate(middle)
+
+
+def _of_equal_length(query_ND: Float64, gallery_ND: Float64) -> tuple[Float64, Float64]:
+    """Adds a feature by which all rows of the gallery are as long: products rank as distances."""
+    square_N = np.sum(gallery_ND**2, axis=1)
+    missing_N = np.sqrt(np.maximum(square_N.max() - square_N, 0.0))
+    return np.pad(query_ND, ((0, 0), (0, 1))), np.column_stack([gallery_ND, missing_N])
 
 
 @jax.jit

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment.moments import Float64, as_pairs
 from socialjepa_jax.alignment.resampling import Samples
-from socialjepa_jax.errors import as_array, check_positive
+from socialjepa_jax.errors import as_array, check_non_negative
 
 Pair = tuple[ArrayLike, ArrayLike]
 Score = Callable[[Float64, Float64, Float64, Float64], Mapping[str, float]]
@@ -77,7 +77,7 @@ def permutation_null(
         num: number of permutations R.
         seed: of the permutations.
     """
-    check_positive(num=num)
+    check_non_negative(num=num)
     (x0, y0), (x1, y1) = (as_pairs(*pair, "x", "y") for pair in (train, test))
     rng = np.random.default_rng(seed)
 

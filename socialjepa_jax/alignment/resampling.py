@@ -19,7 +19,7 @@ from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import common_space
 from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.errors import InputError, as_array, check_in_range, check_positive
+from socialjepa_jax.errors import InputError, as_array, check_in_range, check_non_negative
 
 Samples = dict[str, Float64]  # metric -> [R] resampled values
 _LEVELS = 256  # rank levels of distances; binning lowers a bootstrapped DSC by about 1e-5
@@ -31,6 +31,15 @@ class Interval:
 
     low: float
     high: float
+
+    @property
+    def known(self) -> bool:
+        """False if there were no draws: both ends are NaN."""
+        return not np.isnan(self.low)
+
+
+ANY = Interval(-np.inf, np.inf)
+UNKNOWN = Interval(np.nan, np.nan)
 
 
 def intervals(samples: Mapping[str, Float64], level: float = 0.95) -> dict[str, Interval]:
@@ -48,6 +57,29 @@ def intervals(samples: Mapping[str, Float64], level: float = 0.95) -> dict[str, 
     }
 
 
+def corrected_interval(
+    samples_R: Float64,
+    value: float,
+    *,
+    within: Interval = ANY,
+    shrinkage: float = 1.0,
+) -> Interval:
+    """Computes the 95 % percentile interval of draws shifted to have the measured value as mean.
+
+    Args:
+        samples_R: values of the draws; those that are not finite are ignored. Without any both
+            ends are NaN.
+        value: measured.
+        within: range of the quantity, to which the interval is clipped.
+        shrinkage: factor of the deviations from the mean.
+    """
+    kept = samples_R[np.isfinite(samples_R)]
+    if not len(kept):
+        return UNKNOWN
+    centred = value + (kept - kept.mean()) * shrinkage
+    return intervals({"": np.clip(centred, within.low, within.high)})[""]
+
+
 def difference(a: Mapping[str, Float64], b: Mapping[str, Float64]) -> Samples:
     """Returns paired differences a - b of two bootstraps with the same seed and groups."""
     return {key: a[key] - b[key] for key in a if key in b}
@@ -61,7 +93,7 @@ def group_weights(groups: ArrayLike, num: int, seed: int) -> Float64:
         num: number of draws R.
         seed: of the draws.
     """
-    check_positive(num=num)
+    check_non_negative(num=num)
     labels, group_N = np.unique(as_array(groups, "groups"), return_inverse=True)
     g = len(labels)
     if g < 2:

@@ -18,7 +18,7 @@ from numpy.lib import format as npy_format
 
 from socialjepa_jax import records
 from socialjepa_jax.alignment.maps import LinearMap
-from socialjepa_jax.alignment.moments import Float64
+from socialjepa_jax.alignment.neighbourhoods import unit_rows
 from socialjepa_jax.alignment.study import formats
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError, check_one_of, check_positive
 from socialjepa_jax.npz import Header
@@ -65,13 +65,8 @@ class Application:
         else:
             mapped_BE = self.linear_map.backward(z_BD, "regression")
         if self.unit_norm:
-            mapped_BE = _unit_rows(mapped_BE)
+            mapped_BE = unit_rows(mapped_BE)
         return mapped_BE.astype(np.float32)
-
-
-def _unit_rows(z_BE: Float64) -> Float64:
-    norms_B1 = np.linalg.norm(z_BE, axis=1, keepdims=True)
-    return z_BE / np.where(norms_B1 == 0.0, 1.0, norms_B1)
 
 
 def apply_to_file(

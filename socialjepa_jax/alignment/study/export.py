@@ -44,9 +44,17 @@ def unit_norm(z):  # for searches by cosine, [N, D] -> [N, D]
     return z / np.where(norms == 0, 1, norms)
 
 
-def novelty(x):  # share of training rows that lie nearer to their mean; near 1: map with care
-    distances = np.linalg.norm((x - n["mean"]) @ n["whitening"], axis=1)
-    return np.searchsorted(n["distances"], distances) / len(n["distances"])
+def novelty(z, space):  # share of training rows that lie nearer to their mean
+    distances = np.linalg.norm((z - n[space + "_mean"]) @ n[space + "_whitening"], axis=-1)
+    return np.searchsorted(n[space + "_distances"], distances) / len(n[space + "_distances"])
+
+
+def novelty_x(x):  # [N, D] or one vector [D]; near 1: map forward with care
+    return novelty(x, "x")
+
+
+def novelty_y(y):  # [N, E] or one vector [E]; near 1: map back with care
+    return novelty(y, "y")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ class Sources:
 
     Attributes:
         spaces: files of embeddings.
-        key: array or column to read from files with several.
+        keys: array or column to read from each file with several; None: the only one that fits.
         ids: empty; or one column with names of rows that are already paired; or one column of
             unique ids per space, by which rows are paired.
         groups, labels: columns by row of the first space.
@@ -56,7 +57,7 @@ class Sources:
     """
 
     spaces: tuple[str, ...]
-    key: str | None = None
+    keys: tuple[str | None, ...] = ()
     ids: tuple[Column, ...] = ()
     groups: Column | None = None
     labels: Column | None = None
@@ -64,6 +65,8 @@ class Sources:
     drop_nonfinite: bool = False
 
     def __post_init__(self) -> None:
+        if not self.keys:
+            object.__setattr__(self, "keys", (None,) * len(self.spaces))
         if len(self.ids) not in (0, 1, len(self.spaces)):
             raise InputError(
                 f"{len(self.ids)} files of ids for {len(self.spaces)} spaces: give none, one for "
@@ -108,6 +111,7 @@ class Spaces:
         items: [N] names of the rows.
         groups, labels, strata: [N] or None.
         layers: per space, all matrices of its file by name; rows as in `latents`.
+        rows: per space, the row numbers [N] of its file.
         counts: per space, the rows of its file.
     """
 
@@ -119,10 +123,25 @@ class Spaces:
     strata: np.ndarray | None
     layers: tuple[dict[str, np.ndarray], ...]
     counts: tuple[RowCount, ...] = ()
+    rows: tuple[np.ndarray, ...] = ()
 
-    def left_out(self) -> list[str]:
-        """Says for every file with rows that are left out how many they are."""
-        return [str(count) for count in self.counts if count.left_out]
+    def remarks(self) -> list[str]:
+        """Says what a user should know of the files: rows left out, and equal embeddings."""
+        pairs = itertools.combinations(range(len(self.latents)), 2)
+        equal = [
+            f"{self.names[i]} and {self.names[j]} hold the same embeddings"
+            for i, j in pairs
+            if _are_equal(self.latents[i], self.latents[j])
+        ]
+        return [str(count) for count in self.counts if count.left_out] + equal
+
+
+def _are_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    starts = range(0, len(a), BLOCK_ROWS)
+    return a.shape == b.shape and all(
+        np.array_equal(a[start : start + BLOCK_ROWS], b[start : start + BLOCK_ROWS])
+        for start in starts
+    )
 
 
 def read_spaces(sources: Sources) -> Spaces:
@@ -131,7 +150,7 @@ def read_spaces(sources: Sources) -> Spaces:
     Raises:
         InputError: if a file cannot be used; the message names the file and the row.
     """
-    latents = [files.read_latents(path, sources.key) for path in sources.spaces]
+    latents = [files.read_latents(*source) for source in zip(sources.spaces, sources.keys)]
     for path, z in zip(sources.spaces, latents):
         _check_varies(path, z)
     rows, items = _paired_rows(sources, latents)
@@ -164,6 +183,7 @@ def read_spaces(sources: Sources) -> Spaces:
         _cells(strata) if strata else None,
         layers,
         counts,
+        tuple(rows),
     )
 
 
@@ -263,7 +283,7 @@ def match_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarra
     ids = [as_array(column, name) for name, column in zip(names, ids)]
     for name, column in zip(names, ids):
         _check_unique(name, column)
-    ids = _comparable(ids, names)
+    ids = comparable_ids(ids, names)
     common = functools.reduce(functools.partial(np.intersect1d, assume_unique=True), ids)
     if not common.size:
         sizes = " and ".join(f"{name} ({len(column)})" for name, column in zip(names, ids))
@@ -285,8 +305,12 @@ def _check_unique(name: str, column: np.ndarray) -> None:
         )
 
 
-def _comparable(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
-    """Returns all ids in one type that holds each of them exactly: integers, bytes, or text."""
+def comparable_ids(ids: Sequence[np.ndarray], names: Sequence[str]) -> list[np.ndarray]:
+    """Returns all ids in one type that holds each of them exactly: integers, bytes, or text.
+
+    Raises:
+        InputError: if ids of two kinds cannot be compared, see `match_ids`.
+    """
     kinds = {column.dtype.kind for column in ids}
     common = np.result_type(*ids)
     if kinds == {"S"} or kinds == {"U"} or common.kind in "iu":

@@ -24,6 +24,17 @@ from socialjepa_jax.alignment.study.settings import Pair, Settings, Split
 
 Bounds = dict[str, resampling.Interval]  # metric -> interval
 
+_SHARE, _CORRELATION = resampling.Interval(0.0, 1.0), resampling.Interval(-1.0, 1.0)
+_RANGES = {  # of metrics, by the name before "@"
+    "r2": resampling.Interval(-np.inf, 1.0),
+    "mse": resampling.Interval(0.0, np.inf),
+    "dsc": _CORRELATION,
+    "cka_debiased": _CORRELATION,
+    "nos": _SHARE,
+    "recall": _SHARE,
+    "mrr": _SHARE,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class GroupBootstrap:
@@ -45,13 +56,23 @@ class GroupBootstrap:
         counts = [len(np.unique(groups[rows])) for rows in (split.resampled, split.test)]
         return GroupBootstrap(weights, float(np.sqrt(counts[0] / counts[1])))
 
-    def interval(self, samples: Float64, value: float) -> resampling.Interval:
+    def interval(
+        self, samples: Float64, value: float, within: resampling.Interval = resampling.ANY
+    ) -> resampling.Interval:
         """Returns the 95 % interval about a measured value, from its values [R] on the draws."""
-        centred = value + (samples - np.nanmean(samples)) * self.shrinkage
-        return resampling.intervals({"": centred})[""]
+        shrinkage = self.shrinkage
+        return resampling.corrected_interval(samples, value, within=within, shrinkage=shrinkage)
 
     def intervals(self, samples: Mapping[str, Float64], values: Mapping[str, float]) -> Bounds:
         """Returns the intervals of all metrics that have both samples and a value."""
+        return {
+            key: self.interval(samples[key], values[key], _RANGES[key.partition("@")[0]])
+            for key in samples
+            if key in values
+        }
+
+    def differences(self, samples: Mapping[str, Float64], values: Mapping[str, float]) -> Bounds:
+        """Returns the intervals of differences of metrics, which have other ranges."""
         return {key: self.interval(samples[key], values[key]) for key in samples if key in values}
 
 
@@ -83,5 +104,5 @@ def map_intervals(
         intervals[back] = {**fit_bounds, **bootstrap.intervals(samples[back], metrics[back])}
         apart = {key: metrics[back][key] - metrics["none"][key] for key in metrics[back]}
         paired = resampling.difference(samples[back], samples["none"])
-        differences[back] = bootstrap.intervals(paired, apart)
+        differences[back] = bootstrap.differences(paired, apart)
     return intervals, differences

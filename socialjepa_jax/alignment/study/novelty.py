@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment.moments import Float64, as_latents
+from socialjepa_jax.errors import as_array
 
 _SHRINKAGE = 0.05  # weight of the mean variance in the shrunk covariance
 
@@ -27,15 +30,29 @@ class Novelty:
     whitening: Float64
     distances: Float64
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes mean, whitening and distances to an .npz without pickles."""
-        with open(path, "wb") as file:
-            np.savez(file, mean=self.mean, whitening=self.whitening, distances=self.distances)
-
     def score(self, z: ArrayLike) -> Float64:
-        """Returns the share of training rows that are nearer to the mean [N]; near 1 far out."""
-        distances_N = np.linalg.norm((as_latents(z, "z") - self.mean) @ self.whitening, axis=1)
+        """Returns the share of training rows that are nearer to the mean; near 1 far out.
+
+        Args:
+            z: [N, D], or one vector [D].
+
+        Returns:
+            [N], or a scalar array for one vector.
+        """
+        z_ND = as_latents(np.atleast_2d(as_array(z, "z")), "z").reshape(*np.shape(z))
+        distances_N = np.linalg.norm((z_ND - self.mean) @ self.whitening, axis=-1)
         return np.searchsorted(self.distances, distances_N) / len(self.distances)
+
+
+def save_novelty(spaces: Mapping[str, Novelty], path: str | os.PathLike[str]) -> None:
+    """Writes an .npz without pickles: `<space>_mean`, `<space>_whitening`, `<space>_distances`."""
+    arrays = {
+        f"{name}_{field.name}": getattr(novelty, field.name)
+        for name, novelty in spaces.items()
+        for field in dataclasses.fields(novelty)
+    }
+    with open(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def fit_novelty(z: ArrayLike, *, seed: int = 0) -> Novelty:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from socialjepa_jax.alignment.migration.ceilings import Ceilings
+from socialjepa_jax.alignment.migration.decision import Decision, Probes
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.study import export
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.intervals import Bounds
+from socialjepa_jax.alignment.study.novelty import save_novelty
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.study.spaces import Comparison
 from socialjepa_jax.alignment.study.study import Study
@@ -22,19 +25,24 @@ from socialjepa_jax.records import RowName, write_json
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
-Probes = Mapping[str, Mapping[str, float]]  # probe -> kind of classifier -> accuracy
 
-
-def write_pair(folder: Path, study: Study, spaces: Spaces, probes: Probes) -> None:
+def write_pair(
+    folder: Path, study: Study, spaces: Spaces, probes: Probes, decision: Decision
+) -> None:
     """Writes the map of a study in every format, alignment.json and items.csv."""
     linear_map = study.linear_map
     linear_map.save(folder / "map.npz")
-    study.novelty.save(folder / "novelty.npz")
+    save_novelty(study.novelty, folder / "novelty.npz")
     export.to_safetensors(linear_map, folder / "map.safetensors")
     export.to_onnx(linear_map, folder / "map.onnx")
     (folder / "apply_map.py").write_text(export.NUMPY_SNIPPET, encoding="utf-8")
-    write_json(folder / "alignment.json", _pair_json(study, spaces, probes))
+    write_json(folder / "alignment.json", _pair_json(study, spaces, probes, decision))
     _write_pair_items(folder / "items.csv", study, spaces)
+
+
+def error_name(similarity: str) -> str:
+    """Returns the name of `Study.row_errors` in tables."""
+    return "cosine_distance" if similarity == "cosine" else "raw_squared_error"
 
 
 def write_spaces(
@@ -58,7 +66,7 @@ def write_spaces(
     _write_spaces_items(folder / "items.csv", comparison, spaces)
 
 
-def _pair_json(study: Study, spaces: Spaces, probes: Probes) -> dict[str, Any]:
+def _pair_json(study: Study, spaces: Spaces, probes: Probes, decision: Decision) -> dict[str, Any]:
     names = spaces.names
     common = {"x": names[0], "y": names[1], "split": "state", "seed": study.settings.seed}
     common["method"] = study.linear_map.method
@@ -73,12 +81,13 @@ def _pair_json(study: Study, spaces: Spaces, probes: Probes) -> dict[str, Any]:
         }
         for back, metrics in study.metrics.items()
     ]
-    for back in study.metrics:
+    for back in study.metrics if len(study.null) else ():
         mean = {key: float(np.nanmean(study.null.samples[key])) for key in ("mse", "r2")}
         mean |= {key: entry["mean"] for key, entry in _null_json(study.null, f"{back}/").items()}
         rows.append({**common, "row": RowName.MISMATCHED, "back": back, "metrics": mean})
     return {
         "schema": 2,
+        "verdict": asdict(decision),
         "rows": rows,
         "input_rows": [asdict(count) for count in spaces.counts],
         "settings": {**asdict(study.settings), "ridge": study.linear_map.ridge},
@@ -88,16 +97,40 @@ def _pair_json(study: Study, spaces: Spaces, probes: Probes) -> dict[str, Any]:
         "effective_rank": study.ranks,
         "references": {name: asdict(entry) for name, entry in study.references.items()},
         "relative": {"anchors": study.relative[0], **study.relative[1]},
-        "retrieval": {
+        **_queries_json(study.ceilings),
+        "self_retrieval": {
             name: {**search.scores, "intervals": _bounds(search.intervals)}
             for name, search in study.searches.items()
         },
+        "overlap@10": {name: asdict(overlap) for name, overlap in study.overlap.items()},
+        "storage": study.storage,
+        "faint_features": {name: columns.tolist() for name, columns in study.faint.items()},
         "probes": probes,
         "pair_budget": study.budget,
         "pair_noise": study.noise,
         "group_r2": study.group_r2,
         "noise_ceiling": study.ceiling,
     }
+
+
+def _queries_json(ceilings: Ceilings | None) -> dict[str, Any]:
+    if ceilings is None:
+        return {"retrieval": []}
+    ways = [
+        {
+            "name": way.name,
+            **way.scores,
+            "retention": way.retention,
+            "low": way.interval.low,
+            "high": way.interval.high,
+            "intervals": _bounds(way.intervals),
+        }
+        for way in ceilings.ways.values()
+    ]
+    gain = {"value": ceilings.gain, **asdict(ceilings.gain_interval)}
+    counts = {"measured": ceilings.number, "left_out": ceilings.left_out}
+    queries = {**counts, "documents": ceilings.documents, "gain_of_re_embedding": gain}
+    return {"retrieval": ways, "queries": queries}
 
 
 def _bounds(intervals: Bounds) -> dict[str, list[float]]:
@@ -114,7 +147,7 @@ def _null_json(null: Null, prefix: str = "") -> dict[str, dict[str, float]]:
             "high": float(np.nanmax(values)),
         }
         for key, values in null.samples.items()
-        if key.startswith(prefix)
+        if key.startswith(prefix) and len(values)
     }
 
 
@@ -150,15 +183,20 @@ def _spaces_json(
 
 
 def _write_pair_items(path: Path, study: Study, spaces: Spaces) -> None:
-    """Writes one line per measured row, in descending order of error."""
-    ranks = {f"rank: {name}": search.ranks for name, search in study.searches.items()}
+    """Writes one line per measured row, in descending order of error in the units of the search."""
+    columns = {
+        error_name(study.settings.similarity): (study.row_errors, ".6g"),
+        "squared_error": (study.squared_errors, ".6g"),
+        "novelty_x": (study.novelty_scores["x"], ".4f"),
+        "novelty_y": (study.novelty_scores["y"], ".4f"),
+    }
+    columns |= {f"rank: {name}": (s.ranks, "g") for name, s in study.searches.items()}
     lines = []
     for i in np.argsort(-study.row_errors, kind="stable"):
         row = study.split.test[i]
-        error, novelty = f"{study.row_errors[i]:.6g}", f"{study.novelty_scores[i]:.4f}"
-        found = (f"{values[i]:g}" for values in ranks.values())
-        lines.append([_cell(spaces.items[row]), row, error, novelty, *found])
-    _write_csv(path, ["item", "row", "squared_error", "novelty", *ranks], lines)
+        values = (format(values[i], digits) for values, digits in columns.values())
+        lines.append([_cell(spaces.items[row]), row, *values])
+    _write_csv(path, ["item", "row", *columns], lines)
 
 
 def _write_spaces_items(path: Path, comparison: Comparison, spaces: Spaces) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from socialjepa_jax.alignment import neighbourhoods, similarity
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import BACKS, common_space, geometry_metrics, r2
-from socialjepa_jax.alignment.moments import Float64, as_pairs
+from socialjepa_jax.alignment.moments import Float64, as_pairs, weak_features
+from socialjepa_jax.alignment.neighbourhoods import unit_rows
 
 K = 10  # neighbours
 _KEYS = ("dsc", "dsc_bound", f"nos@{K}", "cka", "cka_debiased")
@@ -49,6 +50,30 @@ def space_scores(a: Float64, b: Float64) -> dict[str, float]:
     """Scores two sets of latents in one space: see `_KEYS`."""
     metrics = geometry_metrics(a, b, (K,), exact=False)
     return {key: metrics[key] for key in _KEYS if key in metrics}
+
+
+def row_errors(
+    linear_map: LinearMap, test: tuple[ArrayLike, ArrayLike], similarity: str
+) -> Float64:
+    """Computes the error of W x for each row, in raw units: [M].
+
+    Args:
+        linear_map: fitted on other pairs.
+        test: pairs [M, D] and [M, E].
+        similarity: for "cosine", 1 - the cosine of W x and y; otherwise the squared distance over
+            the variance of y, so that 1 is the error of the mean.
+    """
+    x, y = as_pairs(*test, "x", "y")
+    mapped = linear_map.forward(x)
+    if similarity == "cosine":
+        return 1.0 - np.sum(unit_rows(mapped) * unit_rows(y), axis=1)
+    return np.sum((y - mapped) ** 2, axis=1) / np.sum(y.var(axis=0))
+
+
+def faint_columns(z: np.ndarray) -> np.ndarray:
+    """Returns the numbers of the faint features of training latents, see `nonzero_scales`."""
+    z = np.asarray(z, np.float64)
+    return np.flatnonzero(weak_features(z.std(axis=0), z.mean(axis=0))[1])
 
 
 class MapFreeScores:

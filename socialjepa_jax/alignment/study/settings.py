@@ -14,8 +14,9 @@ import numpy as np
 
 from socialjepa_jax.alignment.fitting import METHODS, fit
 from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.migration.search import SIMILARITIES
 from socialjepa_jax.alignment.moments import Float64
-from socialjepa_jax.alignment.permutation import Null, permutation_null
+from socialjepa_jax.alignment.permutation import Null, permutation_null, permute
 from socialjepa_jax.errors import InputError, check_in_range, check_one_of
 
 MIN_PAIRS = 20
@@ -39,8 +40,11 @@ class Settings:
         method, ridge, standardize, rank, trim, scale: as for `fit`.
         test_fraction: share of the rows that is held out, by whole groups.
         seed: of the split, the null and the intervals.
-        permutations: number of fits on shuffled pairs.
-        resamples: number of bootstrap draws.
+        permutations: number of fits on shuffled pairs; 0: no null.
+        resamples: number of bootstrap draws; 0: no intervals.
+        similarity: by which raw latents are searched, "cosine" | "dot" | "l2".
+        retention: share of the recall@1 of full re-embedding, and of the accuracy of a probe above
+            that of the most frequent class, that a map must keep to be advised.
     """
 
     method: str = "ridge"
@@ -53,10 +57,14 @@ class Settings:
     seed: int = 0
     permutations: int = 20
     resamples: int = 200
+    similarity: str = "cosine"
+    retention: float = 0.9
 
     def __post_init__(self) -> None:
         check_one_of(METHODS, method=self.method)
-        check_in_range(1, MAX_REPEATS, permutations=self.permutations, resamples=self.resamples)
+        check_one_of(SIMILARITIES, similarity=self.similarity)
+        check_in_range(0, MAX_REPEATS, permutations=self.permutations, resamples=self.resamples)
+        check_in_range(0.0, 1.0, retention=self.retention)
         check_in_range(0, MAX_SEED, seed=self.seed)
 
     def fit(self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> LinearMap:
@@ -101,6 +109,22 @@ class Settings:
             seed=self.seed,
         )
 
+    def shuffled_maps(
+        self, linear_map: LinearMap, train: Pair, labels: Labels, most: int
+    ) -> list[LinearMap]:
+        """Repeats the fit on shuffled pairs, at most `permutations` times.
+
+        Args:
+            linear_map: map of the true pairs.
+            train: those pairs.
+            labels: as for `null`.
+            most: largest number of fits.
+        """
+        rng, (x, y) = np.random.default_rng(self.seed), train
+        parts = [None if pair is None else pair[0] for pair in labels]
+        orders = [permute(len(y), rng, *parts) for _ in range(min(most, self.permutations))]
+        return [fit(x, y[order], **self.refit(linear_map)) for order in orders]
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -121,20 +145,28 @@ class Split:
     num_held_out: int
 
     @staticmethod
-    def draw(groups: np.ndarray, settings: Settings) -> Split:
-        """Holds out whole groups and samples the rows of every part."""
+    def draw(groups: np.ndarray, settings: Settings, first: np.ndarray | None = None) -> Split:
+        """Holds out whole groups and samples the rows of every part.
+
+        Args:
+            groups: [N] labels.
+            settings: of the study.
+            first: row numbers that must be held out, as the answers of queries must.
+        """
         seed = settings.seed
-        held_N = hold_out(groups, settings.test_fraction, seed)
+        held_N = hold_out(groups, settings.test_fraction, seed, first)
         train, held = np.flatnonzero(~held_N), np.flatnonzero(held_N)
         test = sample_rows(held, TEST_ROWS, seed)
         resampled = sample_rows(test, RESAMPLED_ROWS, seed)
         return Split(train, sample_rows(train, TRAIN_ROWS, seed), test, resampled, len(held))
 
 
-def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+def hold_out(
+    groups: np.ndarray, fraction: float, seed: int, first: np.ndarray | None = None
+) -> np.ndarray:
     """Marks whole groups, in random order, until `fraction` of all rows is held out: bool [N].
 
-    At least two groups are on either side.
+    At least two groups are on either side. The groups of the rows `first` are held out in any case.
 
     Raises:
         InputError: if the fraction or the number of groups leaves a part empty.
@@ -143,9 +175,12 @@ def hold_out(groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
         raise InputError(f"test_fraction={fraction} must lie between 0 and 1")
     _, group_N, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
+    required = np.zeros(len(sizes), bool)
+    required[group_N[[] if first is None else first]] = True
+    order = order[np.argsort(~required[order], kind="stable")]
     filled = int(np.searchsorted(np.cumsum(sizes[order]), fraction * len(groups))) + 1
-    taken = min(max(filled, MIN_GROUPS), len(sizes) - MIN_GROUPS)
-    if taken < MIN_GROUPS:
+    taken = min(max(filled, MIN_GROUPS, int(required.sum())), len(sizes) - MIN_GROUPS)
+    if taken < max(MIN_GROUPS, required.sum()):
         raise InputError(
             f"{len(sizes)} group(s) cannot be split into train and test: at least "
             f"{2 * MIN_GROUPS} are needed, {MIN_GROUPS} on either side"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import BACKS, evaluate, noise_ceiling
+from socialjepa_jax.alignment.migration.ceilings import FITS, Ceilings, search_all
+from socialjepa_jax.alignment.migration.queries import Queries, check_queries
+from socialjepa_jax.alignment.migration.storage import stored_copies
 from socialjepa_jax.alignment.moments import Float64, checked_pairs
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.similarity import effective_rank
@@ -16,8 +20,19 @@ from socialjepa_jax.alignment.study import curves, files
 from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap, map_intervals
 from socialjepa_jax.alignment.study.novelty import Novelty, fit_novelty
 from socialjepa_jax.alignment.study.references import Reference, compare_maps, relative_scores
-from socialjepa_jax.alignment.study.retrieval import Search, run_searches, search_scores
-from socialjepa_jax.alignment.study.scores import MapFreeScores, map_scores
+from socialjepa_jax.alignment.study.retrieval import (
+    Overlap,
+    Search,
+    overlap_with_native,
+    run_searches,
+    search_scores,
+)
+from socialjepa_jax.alignment.study.scores import (
+    MapFreeScores,
+    faint_columns,
+    map_scores,
+    row_errors,
+)
 from socialjepa_jax.alignment.study.settings import (
     TRAIN_ROWS,
     Pair,
@@ -28,6 +43,8 @@ from socialjepa_jax.alignment.study.settings import (
     hold_out,
 )
 from socialjepa_jax.errors import as_array
+
+Progress = Callable[[str], None]
 
 _DRAWN_BINS = 64  # side of the histogram of distances that is drawn; divides compare.BINS
 
@@ -47,12 +64,17 @@ class Study:
             `r2`, `forward/dsc`, `svcca`, `x -> y, forward/mrr`.
         references: other ways to predict y, on the resampled rows.
         relative: number of anchors, scores and intervals of relative representations.
-        searches: direction -> result.
+        searches: direction -> result of held-out items that look for themselves.
+        overlap: of the 10 nearest items through the map and in y itself.
+        ceilings: of the queries; None without queries.
+        storage: copy of x -> what the map keeps; see `stored_copies`.
+        faint: space -> features that vary too little to be divided by their deviation.
         budget, noise: rows of `curves`.
         joint: [H, H] counts of pairs by ranks of distance in W x and in y.
-        row_errors: [M] standardised squared error of each row, per feature.
-        novelty: of queries, fitted on training latents of x.
-        novelty_scores: [M] scores of `novelty`.
+        row_errors: [M] error of each row in the units of the search; see `row_errors`.
+        squared_errors: [M] standardised squared error of each row, per feature.
+        novelty: "x" and "y" -> novelty of vectors of that space, fitted on its training latents.
+        novelty_scores: "x" and "y" -> [M] scores of `novelty`.
         group_r2: group -> R2, for groups with at least 2 measured rows.
         ceiling: R2 that repeats of a state allow; NaN without repeats.
         similarity: map-free similarities by name, on the resampled rows.
@@ -69,12 +91,17 @@ class Study:
     references: dict[str, Reference]
     relative: tuple[int, dict[str, float], Bounds]
     searches: dict[str, Search]
+    overlap: dict[str, Overlap]
+    ceilings: Ceilings | None
+    storage: dict[str, dict[str, float]]
+    faint: dict[str, np.ndarray]
     budget: list[curves.Row]
     noise: list[curves.Row]
     joint: np.ndarray
     row_errors: Float64
-    novelty: Novelty
-    novelty_scores: Float64
+    squared_errors: Float64
+    novelty: dict[str, Novelty]
+    novelty_scores: dict[str, Float64]
     group_r2: dict[str, float]
     ceiling: float
     similarity: dict[str, float]
@@ -103,6 +130,8 @@ def run_study(
     *,
     groups: np.ndarray | None = None,
     strata: np.ndarray | None = None,
+    queries: Queries | None = None,
+    progress: Progress = lambda stage: None,
 ) -> Study:
     """Fits a map on one part of the pairs and measures it on the rest.
 
@@ -113,22 +142,45 @@ def run_study(
         groups: [N] labels of rows that must not be split (objects, or states with repeats); None:
             single rows.
         strata: [N] labels within which the null shuffles pairs; None: all rows.
+        queries: of the index; their answers are held out first.
+        progress: called with the name of every stage when it begins.
 
     Raises:
         InputError: if there are too few pairs, or the test part is constant.
     """
     groups, strata = _labels(groups, "groups"), _labels(strata, "strata")
     group_N = np.arange(len(x)) if groups is None else groups
-    split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings)
+    if queries is not None:
+        check_queries(queries, x, y)
+        queries = queries.measured(group_N, settings.seed)
+    progress("fitting the map")
+    split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings, queries)
     bootstrap = GroupBootstrap.of(group_N, split, settings)
     part = split.train_sample, split.resampled
     labels = [None if a is None else (a[part[0]], a[part[1]]) for a in (groups, strata)]
+    similarity = settings.similarity
+
+    def null_scores(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, float]:
+        return {**map_scores(linear_map, x, y), **search_scores(linear_map, x, y, similarity)}
+
+    progress(f"measuring {len(split.test):,} held-out pairs")
     metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
     intervals, differences = map_intervals(linear_map, sample, metrics, bootstrap)
     map_free = MapFreeScores(*linear_map.standardize(*sample))
-    novelty = fit_novelty(train[0])
-    curve = {"seed": settings.seed, "back": "forward", **settings.refit(linear_map)}
+    novelty = {name: fit_novelty(z) for name, z in zip("xy", train)}
     resampled_M = np.isin(split.test, split.resampled)
+    searches = run_searches(linear_map, test, resampled_M, bootstrap, similarity)
+    ceilings = None
+    if queries is not None:
+        progress(f"searching {len(queries):,} queries among {len(x):,} documents")
+        shuffled = settings.shuffled_maps(linear_map, train, labels, FITS)
+        ceilings = search_all(linear_map, (x, y), queries, settings, shuffled)
+    progress(f"fitting {settings.permutations} times on shuffled pairs")
+    null = settings.null(linear_map, null_scores, train, sample, labels, map_free)
+    progress("comparing other maps")
+    references = compare_maps(linear_map, train, sample, group_N[part[0]], bootstrap, settings)
+    progress("fitting fewer and wrong pairs")
+    curve = {"seed": settings.seed, "back": "forward", **settings.refit(linear_map)}
     return Study(
         settings=settings,
         split=split,
@@ -136,16 +188,21 @@ def run_study(
         metrics=metrics,
         intervals=intervals,
         differences=differences,
-        null=settings.null(linear_map, _null_scores, train, sample, labels, map_free),
-        references=compare_maps(linear_map, train, sample, group_N[part[0]], bootstrap, settings),
+        null=null,
+        references=references,
         relative=relative_scores(train, sample, bootstrap, settings.seed),
-        searches=run_searches(linear_map, test, resampled_M, bootstrap),
+        searches=searches,
+        overlap=overlap_with_native(linear_map, sample, bootstrap, similarity),
+        ceilings=ceilings,
+        storage=stored_copies(linear_map, train[0], *sample, similarity),
+        faint={name: faint_columns(z) for name, z in zip("xy", train)},
         budget=curves.pair_budget(train, sample, **curve),
         noise=curves.pair_noise(train, sample, **curve),
         joint=_joint(linear_map, test),
-        row_errors=linear_map.squared_errors(*test) / len(linear_map.y_mean),
+        row_errors=row_errors(linear_map, test, similarity),
+        squared_errors=linear_map.squared_errors(*test) / len(linear_map.y_mean),
         novelty=novelty,
-        novelty_scores=novelty.score(test[0]),
+        novelty_scores={name: novelty[name].score(z) for name, z in zip("xy", test)},
         group_r2={} if groups is None else _group_r2(linear_map, test, groups[split.test]),
         ceiling=_ceiling(linear_map, y, groups, settings.seed),
         similarity=map_free(),
@@ -158,7 +215,7 @@ def _labels(values: np.ndarray | None, name: str) -> np.ndarray | None:
 
 
 def _fit_split(
-    x: np.ndarray, y: np.ndarray, groups: np.ndarray, settings: Settings
+    x: np.ndarray, y: np.ndarray, groups: np.ndarray, settings: Settings, queries: Queries | None
 ) -> tuple[Split, Pair, Pair, Pair, LinearMap]:
     """Splits the rows and fits the map.
 
@@ -168,17 +225,13 @@ def _fit_split(
     """
     x, y = checked_pairs(x, y, "x", "y")
     check_pairs(len(x))
-    split = Split.draw(groups, settings)
+    split = Split.draw(groups, settings, None if queries is None else queries.documents)
     parts = (split.train_sample, split.test, split.resampled)
     train, test, sample = ((x[rows], y[rows]) for rows in parts)
     for name, z in zip("xy", test):
         check_test(name, z)
     all_x, all_y = (files.take_rows(z, split.train) for z in (x, y))
     return split, train, test, sample, settings.fit(all_x, all_y, groups[split.train])
-
-
-def _null_scores(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, float]:
-    return {**map_scores(linear_map, x, y), **search_scores(linear_map, x, y)}
 
 
 def _joint(linear_map: LinearMap, test: Pair) -> np.ndarray:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from socialjepa_jax.alignment.migration.ceilings import CEILING, RECALL
+from socialjepa_jax.alignment.migration.decision import BRIDGE, Decision
 from socialjepa_jax.alignment.study.export import NUMPY_SNIPPET
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.study import Study
@@ -22,6 +24,8 @@ from socialjepa_jax.report.alignment.verdict import rounded, verdict
 WORDS = {
     "R²": "1 − squared error / variance about the held-out mean, over all features together, each "
     "in units of its standard deviation. 1: exact; 0: no better than the mean; negative: worse.",
+    "R², raw": "The same in the units of the file: features that vary more weigh more, as they do "
+    "in a search. It is far from R² where a few features hold most of the variance.",
     "DSC": "Distance-structure consistency: Spearman rank correlation of the distances of all "
     "pairs of held-out items in the two spaces. 1: the same order, 0: unrelated.",
     "NOS@10": "1 − share of the 10 nearest neighbours that an item has in both spaces. 0: the "
@@ -38,7 +42,13 @@ WORDS = {
 
 
 def write_pair_page(
-    path: Path, study: Study, spaces: Spaces, probes: Mapping[str, Scores], *, umap: bool = True
+    path: Path,
+    study: Study,
+    spaces: Spaces,
+    probes: Mapping[str, Scores],
+    decision: Decision,
+    *,
+    umap: bool = True,
 ) -> None:
     """Writes the page and its figures.
 
@@ -47,6 +57,7 @@ def write_pair_page(
         study: results.
         spaces: the two spaces.
         probes: of `probe_scores`; empty without labels.
+        decision: what the study supports.
         umap: True to draw UMAP figures.
     """
     album, names = Album(path), (spaces.names[0], spaces.names[1])
@@ -65,7 +76,7 @@ def write_pair_page(
     page = html.page(
         f"From {names[0]} to {names[1]}",
         _subtitle(study, spaces),
-        html.join(verdict(study, names), _headline(study)),
+        html.join(verdict(study, names, decision, probes), _headline(study)),
         {anchor: (head, body) for anchor, (head, body) in parts.items() if body},
     )
     path.write_text(page, encoding="utf-8")
@@ -80,20 +91,37 @@ def _subtitle(study: Study, spaces: Spaces) -> str:
         f"x is {spaces.names[0]} ({x.shape[1]} features), y is {spaces.names[1]} "
         f"({y.shape[1]} features). {len(x):,} pairs{grouped}: {linear_map.n_train:,} fitted, "
         f"{held_out:,} held out{measured}. W by {linear_map.method}{ridge}."
-        f"{''.join(f' {line}.' for line in spaces.left_out())}"
+        f"{''.join(f' {line}.' for line in spaces.remarks())}"
     )
 
 
 def _headline(study: Study) -> html.Html:
-    forward, no_map = study.metrics["forward"], study.metrics["none"]
-    recall = study.searches["x -> y, forward"].scores["recall@1"]
+    forward, linear_map = study.metrics["forward"], study.linear_map
+    kept = f"{linear_map.rank} of {len(linear_map.singular_values)}"
     return html.tiles(
-        (rounded(forward["r2"]), "R² on unseen pairs"),
-        (f"{100 * recall:.0f} %", "found first by search, x in y"),
+        *_search_tiles(study),
+        (rounded(forward["r2"]), "R² on unseen pairs, features of equal weight"),
+        (rounded(forward["r2_raw"]), "R² on unseen pairs, raw units"),
         (rounded(forward["dsc"]), "DSC through W (distances, 1: alike)"),
-        (rounded(no_map["dsc"]), "DSC without any map"),
-        (tables.format_number(study.linear_map.kappa_effective, 1), "condition number of W"),
+        (
+            tables.format_number(linear_map.kappa_effective, 1),
+            f"condition number of W, over the {kept} directions that W⁻¹ keeps",
+        ),
     )
+
+
+def _search_tiles(study: Study) -> list[tuple[str, str]]:
+    ceilings = study.ceilings
+    if ceilings is not None and BRIDGE in ceilings.ways:
+        recall = ceilings.ways[BRIDGE].scores[RECALL], ceilings.ways[CEILING].scores[RECALL]
+        return [
+            (f"{100 * recall[0]:.1f} %", "answered first by the old index through W"),
+            (f"{100 * recall[1]:.1f} %", "answered first after full re-embedding"),
+        ]
+    if BRIDGE not in study.overlap:
+        return []
+    share = study.overlap[BRIDGE].value
+    return [(f"{100 * share:.0f} %", "of the 10 nearest as after full re-embedding")]
 
 
 def _planes(
@@ -114,7 +142,7 @@ def _apply() -> html.Html:
         "and socialjepa-align apply maps files of any size by it",
         "map.safetensors": "weights and biases of both directions as of torch.nn.Linear",
         "map.onnx": "x to y as one product and one sum, float32; y_unit has rows of length 1",
-        "novelty.npz": "how far training items lie from their mean",
+        "novelty.npz": "how far training items of either space lie from their mean",
         "items.csv": "error, rank and novelty of every measured item",
         "alignment.json": "all numbers of this page",
     }

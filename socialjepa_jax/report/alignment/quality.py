@@ -14,11 +14,13 @@ from socialjepa_jax.report import html, tables
 
 _METRICS = (
     tables.Column("r2", "R²", best="max", help="share of the variance of y explained, pooled"),
+    tables.Column("r2_raw", "R², raw", best="max", help="the same in raw units of y"),
     tables.Column("dsc", "DSC", best="max", help="rank correlation of pairwise distances"),
     tables.Column("nos@10", "NOS@10", best="min", help="1 - share of common 10 neighbours"),
-    tables.Column("nos_corrected", "NOS@10 / chance", best="min", help="1 is chance"),
+    tables.Column("nos_corrected", "… / chance", best="min", help="1 is chance"),
     tables.Column("cka_debiased", "CKA, debiased", best="max", help="0 is chance, 1 is alike"),
 )
+_OF_FORWARD = ("r2", "r2_raw")  # measures of the forward map alone
 _BACKS = {
     "none": ("no map", "x against y, standardised: what W has to beat"),
     "forward": ("forward", "W x against y"),
@@ -44,16 +46,16 @@ def quality_section(study: Study) -> html.Html:
     """Returns the tables of all common spaces, of other maps, and of map-free similarities."""
     rows = [_space_row(study, back) for back in _BACKS]
     anchors, values, bounds = study.relative
-    rows += [
+    rows.append(
         tables.Row(
             "relative representations",
             _cells(values, bounds, study.num_resampled),
             note=f"cosines of each raw space to {anchors} common items, no map",
-        ),
-        tables.Row(
-            "shuffled pairs", _null_cells(study, "forward"), ranked=False, note="forward, refitted"
-        ),
-    ]
+        )
+    )
+    if len(study.null):
+        cells = _null_cells(study, "forward")
+        rows.append(tables.Row("shuffled pairs", cells, ranked=False, note="forward, refitted"))
     bound = (
         f" DSC does not come from all distances; its error is below {study.dsc_bound:.1g}."
         if study.dsc_bound
@@ -67,13 +69,14 @@ def quality_section(study: Study) -> html.Html:
         f"at the end of the page.{bound}",
     )
     shuffled = tables.Table(
-        _METRICS[1:],
+        _METRICS[len(_OF_FORWARD) :],
         [tables.Row(_BACKS[back][0], _null_cells(study, back), ranked=False) for back in _BACKS],
         caption="Mean and range over permutations of the pairs.",
     )
+    folded = html.folded("The same numbers with shuffled pairs", tables.to_html(shuffled))
     return html.join(
         tables.to_html(table),
-        html.folded("The same numbers with shuffled pairs", tables.to_html(shuffled)),
+        folded if len(study.null) else "",
         _references(study),
         _similarities(study),
     )
@@ -83,7 +86,7 @@ def _space_row(study: Study, back: str) -> tables.Row:
     label, note = _BACKS[back]
     cells = _cells(study.metrics[back], study.intervals[back], study.num_test)
     if back != "forward":
-        cells.pop("r2", None)  # R2 is of the forward map alone
+        cells = {key: cell for key, cell in cells.items() if key not in _OF_FORWARD}
     return tables.Row(label, cells, note=note)
 
 
@@ -102,7 +105,9 @@ def _cells(
 
 def interval_cell(value: float, bounds: resampling.Interval | None) -> tables.Cell:
     """Returns a cell with a value and its interval, if there is one."""
-    return value if bounds is None else tables.Interval(value, bounds.low, bounds.high)
+    if bounds is None or not bounds.known:
+        return value
+    return tables.Interval(value, bounds.low, bounds.high)
 
 
 def _mean_and_range(values: Float64) -> tables.Interval:
@@ -112,8 +117,10 @@ def _mean_and_range(values: Float64) -> tables.Interval:
 def _null_cells(study: Study, back: str) -> dict[str, tables.Cell]:
     """Summarises the null of a common space; NOS is scaled to the number of measured rows."""
     samples = study.null.samples
-    names = {"r2": "r2", **{column.key: f"{back}/{column.key}" for column in _METRICS[1:]}}
+    names = {**{column.key: f"{back}/{column.key}" for column in _METRICS}, "r2": "r2"}
     shown = {key: samples[name] for key, name in names.items() if name in samples}
+    if not len(study.null):
+        return {}
     if "nos@10" in shown:
         corrected = chance_corrected_nos(1.0, 10, study.num_resampled) * shown["nos@10"]
         shown["nos_corrected"] = corrected
@@ -149,11 +156,10 @@ def _similarities(study: Study) -> html.Html:
     rows = []
     for key, (label, note) in _SIMILARITIES.items():
         if key in study.similarity:
-            cells: dict[str, tables.Cell] = {
-                "value": study.similarity[key],
-                "null": _mean_and_range(study.null.samples[key]),
-                "p": study.null.p_value(key),
-            }
+            cells: dict[str, tables.Cell] = {"value": study.similarity[key]}
+            if len(study.null):
+                cells["null"] = _mean_and_range(study.null.samples[key])
+                cells["p"] = study.null.p_value(key)
             rows.append(tables.Row(label, cells, note=note))
     ranks = " and ".join(f"{value:.1f} of {name}" for name, value in study.ranks.items())
     caption = (

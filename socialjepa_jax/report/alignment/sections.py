@@ -1,5 +1,7 @@
 """Sections of the page: spectrum, distances, dependence on the pairs, layers, and items."""
 
+# ruff: noqa: RUF001 (a true minus is meant)
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ _MAX_LAYERS = 12
 _LISTED_ITEMS = 8  # at either end
 _SHOWN_GROUPS = 8  # at either end
 _CURVES = {"r2": "R²", "dsc": "DSC", "nos@10": "NOS@10"}
-_KAPPAS = {"kappa": "condition number", "kappa_effective": "… of what W⁻¹ keeps"}
+_KAPPAS = {"kappa_effective": "condition number of what W⁻¹ keeps"}
 
 
 def spectrum(study: Study, album: Album) -> html.Html:
@@ -37,9 +39,8 @@ def spectrum(study: Study, album: Album) -> html.Html:
     )
     caption = (
         "How much W stretches each direction; a rotation stretches none. Condition number "
-        f"{tables.format_number(linear_map.kappa, 1)} "
-        f"({tables.format_number(linear_map.kappa_effective, 1)} over the {linear_map.rank} "
-        f"directions kept by W⁻¹), effective rank {linear_map.effective_rank:.1f} of {len(s)}, "
+        f"{tables.format_number(linear_map.kappa_effective, 1)} over the {linear_map.rank} "
+        f"directions that W⁻¹ keeps, effective rank {linear_map.effective_rank:.1f} of {len(s)}, "
         f"distance from orthogonal (eq. 17) {linear_map.orthogonality:.2f}."
     )
     return album.add("spectrum", figure, alt="Singular values of the map", caption=caption)
@@ -125,10 +126,12 @@ def items_section(study: Study, items: np.ndarray, album: Album) -> html.Html:
     if study.group_r2:
         parts.append(html.figure_grid(_groups(study, album)))
     order = np.argsort(study.row_errors, kind="stable")
+    cosine = study.settings.similarity == "cosine"
     columns = (
-        tables.Column("error", "squared error", help="per feature, in units of its variance"),
+        tables.Column("error", "1 − cosine" if cosine else "squared error"),
         tables.Column("rank", "rank when searched", digits=0),
-        tables.Column("novelty", "novelty", digits=2, help="share of training items nearer"),
+        tables.Column("novelty_x", "novelty of x", digits=2, help="share of training items nearer"),
+        tables.Column("novelty_y", "novelty of y", digits=2),
     )
     ranks = study.searches["x -> y, forward"].ranks
     listed = (("Worst", order[::-1][:_LISTED_ITEMS]), ("Best", order[:_LISTED_ITEMS]))
@@ -139,15 +142,20 @@ def items_section(study: Study, items: np.ndarray, album: Album) -> html.Html:
                 {
                     "error": float(study.row_errors[i]),
                     "rank": float(ranks[i]),
-                    "novelty": float(study.novelty_scores[i]),
+                    **{f"novelty_{z}": float(study.novelty_scores[z][i]) for z in "xy"},
                 },
             )
             for i in chosen
         ]
         parts.append(tables.to_html(tables.Table(columns, rows, corner=f"{title} aligned items")))
+    unit = (
+        "1 − the cosine of W x and y"
+        if cosine
+        else "Squared error: of W x in raw units, over the variance of y (1: no better than the "
+        "mean)"
+    )
     note = (
-        "Squared error: of W x, a feature, in units of the variance of y (1: no better than the "
-        "mean). Rank: place of the item's partner when it is searched in y. Novelty: share of "
+        f"{unit}. Rank: place of the item's partner when it is searched in y. Novelty: share of "
         "training items nearer to their mean. All held-out items are in items.csv."
     )
     return html.join(*parts, html.paragraph(note, class_="dim"))

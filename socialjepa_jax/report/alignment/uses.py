@@ -1,4 +1,4 @@
-"""Tables of the uses of the map: search, transfer of probes, and recognition of novel queries."""
+"""Tables of the uses of the map: search, stored copies, probes, and recognition of novel items."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from socialjepa_jax.alignment.migration.ceilings import Ceilings
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.collaboration.scoring import Scores
 from socialjepa_jax.report import html, tables
@@ -15,10 +16,26 @@ _SEARCHES = {
     "x -> y, forward": ("x → y, forward", "items of x, mapped, searched in an index of y"),
     "y -> x, regression": (
         "y → x, regression",
-        "new queries of y searched in an old index of x, without re-indexing",
+        "items of y, mapped back, searched in an index of x",
     ),
     "y -> x, inverse": ("y → x, inverse", "the same by W⁻¹"),
 }
+_OVERLAPS = {
+    "y_back_in_x": "items of y mapped back into x",
+    "y_in_x_forward": "items of y among mapped items of x",
+}
+WAYS = {
+    "x_in_x": ("x in x", "the old index with its own queries"),
+    "y_in_y": ("y in y", "full re-embedding: the ceiling"),
+    "naive": ("y in x, as it is", "no map: the floor"),
+    "y_back_in_x": ("y mapped back, in x", "new queries in the old index, by the regression"),
+    "x_forward_in_y": ("x mapped, in y", "old queries in the new index"),
+    "y_in_x_forward": ("y in mapped x", "new queries among mapped documents"),
+    "mixed": ("y in a mixed index", "a random half of y, the other half mapped, unit rows"),
+    "chance": ("chance", "a random order"),
+    "shuffled": ("shuffled pairs", "maps fitted on shuffled pairs"),
+}
+REFERENCES = ("x_in_x", "y_in_y", "naive", "chance", "shuffled")  # not ways to use the map
 _PROBES = {
     "own": "x, its own probe (before)",
     "raw": "y, the probe of x as it is",
@@ -31,22 +48,62 @@ _PROBES = {
 
 
 def uses_section(study: Study, probes: Mapping[str, Scores]) -> html.Html:
-    """Returns the tables of search and probes, and the share of novel queries."""
-    parts = [_searches(study)]
+    """Returns the tables of searches, copies and probes, and the share of novel items."""
+    parts = [] if study.ceilings is None else [_queries(study, study.ceilings)]
+    parts += [_self_searches(study), _copies(study)]
     if probes:
         parts.append(_probes(probes))
-    far = float(np.mean(study.novelty_scores >= 0.99))
+    far = [f"{np.mean(study.novelty_scores[name] >= 0.99):.1%} of {name}" for name in "xy"]
     parts.append(
         html.paragraph(
-            f"Unfamiliar queries: {far:.1%} of the held-out items of x lie farther from the "
-            "training items' mean (by Mahalanobis distance) than 99 % of these do; 1 % is "
-            "expected. apply_map.py scores new queries; items.csv holds the scores of these."
+            f"Unfamiliar items: {far[0]} and {far[1]} held out lie farther from the training "
+            "items' mean (by Mahalanobis distance) than 99 % of these do; 1 % is expected. "
+            "novelty_x and novelty_y of apply_map.py score new vectors; items.csv holds the scores "
+            "of these."
         )
     )
     return html.join(*parts)
 
 
-def _searches(study: Study) -> html.Html:
+def _queries(study: Study, ceilings: Ceilings) -> html.Html:
+    """Returns the table of all ways to search the queries."""
+    columns = [
+        tables.Column("recall@1", "recall@1", best="max", help="an answer is first"),
+        tables.Column("recall@10", "recall@10", best="max", help="an answer is among the first 10"),
+        tables.Column("mrr", "MRR", best="max", help="mean of 1 / rank of the first answer"),
+        tables.Column("ndcg@10", "nDCG@10", best="max", help="discounted gain of all answers"),
+        tables.Column("retention", "retention", help="recall@1 over that of full re-embedding"),
+    ]
+    rows = []
+    for name, way in ceilings.ways.items():
+        cells = {key: interval_cell(v, way.intervals.get(key)) for key, v in way.scores.items()}
+        if np.isfinite(way.retention):
+            cells["retention"] = interval_cell(way.retention, way.interval)
+        label, note = WAYS[name]
+        rows.append(tables.Row(label, cells, ranked=name not in REFERENCES, note=note))
+    left_out = f" ({ceilings.left_out:,} more were left out)" if ceilings.left_out else ""
+    caption = (
+        f"Search by {study.settings.similarity}, raw units: {ceilings.number:,} queries{left_out} "
+        f"in an index of {ceilings.documents:,} documents. None of their answers was fitted. "
+        "Intervals are over queries, drawn alike for all rows."
+    )
+    return tables.to_html(tables.Table(columns, rows, corner="queries", caption=caption))
+
+
+def _copies(study: Study) -> html.Html:
+    columns = (
+        tables.Column("recall@1", "recall@1", help="items of x, mapped, find themselves in y"),
+        tables.Column("r2_raw", "R², raw"),
+    )
+    rows = [tables.Row(f"x {name}", dict(found)) for name, found in study.storage.items()]
+    caption = (
+        f"What a stored copy of x loses, on {study.num_resampled:,} held-out items: float16, and "
+        "int8 with 255 steps over the range of each feature."
+    )
+    return tables.to_html(tables.Table(columns, rows, corner="storage", caption=caption))
+
+
+def _self_searches(study: Study) -> html.Html:
     columns = [
         tables.Column("recall@1", "recall@1", best="max", help="found first"),
         tables.Column("recall@10", "recall@10", best="max", help="found among the first ten"),
@@ -63,11 +120,16 @@ def _searches(study: Study) -> html.Html:
     mrr = float(np.mean(1 / np.arange(1, m + 1)))
     chance = {"recall@1": 1 / m, "recall@10": min(1.0, 10 / m), "median_rank": (m + 1) / 2}
     rows.append(tables.Row("chance", {**chance, "mrr": mrr}, ranked=False))
-    caption = (
-        f"Search: every held-out item looked for among the {m:,} held-out items of the other "
-        "space; its own partner is the right answer."
+    shared = ", ".join(
+        f"{interval.value:.2f} ({_OVERLAPS[name]})" for name, interval in study.overlap.items()
     )
-    return tables.to_html(tables.Table(columns, rows, caption=caption))
+    near = f" Share of the 10 nearest items in common with y itself: {shared}." if shared else ""
+    caption = (
+        f"Held-out items find themselves among the {m:,} held-out items of the other space, by "
+        f"{study.settings.similarity} in raw units. They are no queries: real ones are harder."
+        f"{near}"
+    )
+    return tables.to_html(tables.Table(columns, rows, corner="documents", caption=caption))
 
 
 def _probes(probes: Mapping[str, Scores]) -> html.Html:

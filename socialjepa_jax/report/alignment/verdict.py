@@ -1,9 +1,16 @@
-"""Verdict of a study in sentences, from its nulls and intervals."""
+"""Verdict of a study in sentences: the decision, with the numbers that it rests on."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from socialjepa_jax.alignment.migration.ceilings import CEILING, RECALL, Ceilings
+from socialjepa_jax.alignment.migration.decision import (
+    BRIDGE,
+    CLASSIFIER,
+    RISING,
+    Decision,
+    Probes,
+    gain_of_doubling,
+)
 from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.report import html, tables
@@ -11,33 +18,44 @@ from socialjepa_jax.report import html, tables
 _MAPS = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
 
-def is_related(study: Study) -> bool:
-    """True if the interval of R2 lies above zero and above every R2 of shuffled pairs."""
-    low = study.intervals["forward"]["r2"].low
-    return low > max(0.0, float(study.null.samples["r2"].max()))
+def verdict(study: Study, names: tuple[str, str], decision: Decision, probes: Probes) -> html.Html:
+    """Returns the decision and its reasons as paragraphs, the most important first."""
+    answers = {
+        "May the old index stay?": _search(study, names, decision),
+        "May a classifier be carried over?": _classifiers(
+            names, decision, probes, study.settings.retention
+        ),
+        "Are there pairs enough?": _pairs(study, decision),
+    }
+    parts = [html.definitions(answers)]
+    if decision.related is not False:
+        parts.append(html.paragraph(_distances(study)))
+    if decision.warnings:
+        warnings = [html.paragraph(sentence) for sentence in decision.warnings]
+        parts.append(html.join(html.paragraph("Warnings:", class_="dim"), *warnings))
+    lede = html.paragraph(_relation(study, names, decision), class_="lede")
+    return html.join(lede, *parts)
 
 
-def verdict(study: Study, names: tuple[str, str]) -> html.Html:
-    """Returns the findings as paragraphs, the most important first."""
-    sentences = [_search(study, names)]
-    if is_related(study):
-        sentences += [_distances(study), *_warnings(study)]
-    rest = [html.paragraph(sentence) for sentence in sentences]
-    return html.join(html.paragraph(_relation(study, names), class_="lede"), *rest)
-
-
-def _relation(study: Study, names: tuple[str, str]) -> str:
-    r2, interval = study.metrics["forward"]["r2"], study.intervals["forward"]["r2"]
+def _relation(study: Study, names: tuple[str, str], decision: Decision) -> str:
+    forward, interval = study.metrics["forward"], study.intervals["forward"]["r2"]
+    r2, raw = forward["r2"], forward["r2_raw"]
+    measured = f"R² {rounded(r2)}{_between(interval)}"
     null = study.null.samples["r2"]
-    measured = f"R² {rounded(r2)}, 95 % interval {_range(interval)}"
+    if decision.related == "not tested":
+        return (
+            f"On pairs it has not seen, a linear map of {names[0]} explains {100 * raw:.0f} % of "
+            f"the variance of {names[1]} ({measured}; shuffled pairs were not tried)."
+        )
     shuffled = (
         f"in {len(null)} fits on shuffled pairs it was never above {rounded(float(null.max()))}"
     )
-    if is_related(study):
-        how = "carries" if r2 >= 0.5 else "carries a part of"
+    if decision.related:
+        how = "carries" if raw >= 0.5 else "carries a part of"
         return (
             f"A linear map {how} {names[0]} over to {names[1]}: on pairs it has not seen it "
-            f"explains {100 * r2:.0f} % of the variance of {names[1]} ({measured}; {shuffled})."
+            f"explains {100 * raw:.0f} % of the variance of {names[1]} ({_units(r2, raw)}"
+            f"{measured}; {shuffled})."
         )
     if study.null.p_value("r2") <= 0.05 and interval.high > 0:
         return (
@@ -51,14 +69,74 @@ def _relation(study: Study, names: tuple[str, str]) -> str:
     )
 
 
-def _search(study: Study, names: tuple[str, str]) -> str:
-    scores, count = study.searches["x -> y, forward"].scores, study.num_test
-    ten = min(10, count)
+def _units(r2: float, raw: float) -> str:
+    return "" if rounded(r2) == rounded(raw) else "in raw units; features of equal weight: "
+
+
+def _search(study: Study, names: tuple[str, str], decision: Decision) -> str:
+    ceilings, share = study.ceilings, study.settings.retention
+    if ceilings is None or CEILING not in ceilings.ways:
+        return _without_queries(study, names)
+    full, kept = ceilings.ways[CEILING], ceilings.ways[BRIDGE]
+    found = (
+        f"Of {ceilings.number:,} queries, re-embedding all documents with {names[1]} answers "
+        f"{_percent(full.scores[RECALL])} first; queries of {names[1]}, mapped into the index of "
+        f"{names[0]}, {_percent(kept.scores[RECALL])}: {_percent(kept.retention)} of that, "
+        f"{_shares(kept.interval)}."
+    )
+    asked = f"{_percent(share)} of it were asked for."
+    return {
+        "keep": f"Yes, with queries of {names[0]}: {_old_index(ceilings)} {found}",
+        "bridge": f"Yes, with queries of {names[1]} mapped into it. {found} At least {asked}",
+        "re-embed": f"No, embed the documents anew with {names[1]}. {found} At least {asked}",
+        "measure with queries": f"Not known: measure more queries. {found} {asked}",
+    }[decision.search]
+
+
+def _old_index(ceilings: Ceilings) -> str:
+    old = ceilings.ways["x_in_x"].scores[RECALL]
+    low, high = ceilings.gain_interval.low, ceilings.gain_interval.high
     return (
-        f"Search: an item of {names[0]}, mapped, finds itself first among {count:,} items of "
-        f"{names[1]} in {_percent(scores['recall@1'])} of cases and among the first {ten} "
-        f"in {_percent(scores['recall@10'])} (by chance {_percent(1 / count)} and "
-        f"{_percent(ten / count)})."
+        f"it answers {_percent(old)} first, and full re-embedding is not clearly better "
+        f"(difference {rounded(100 * ceilings.gain, 1)} points, 95 % interval "
+        f"{rounded(100 * low, 1)} to {rounded(100 * high, 1)})."
+    )
+
+
+def _without_queries(study: Study, names: tuple[str, str]) -> str:
+    asked = "Not known: measure with queries (--queries_x, --queries_y, --answers)."
+    back = study.overlap.get(BRIDGE)
+    if back is None:
+        return asked
+    return (
+        f"{asked} Without them only this is known: items of {names[1]}, mapped back, have "
+        f"{_percent(back.value)} of their 10 nearest items in {names[0]} in common with those in "
+        f"{names[1]} itself{_between(back.interval)}. Documents look for themselves here, which "
+        "says little of real queries."
+    )
+
+
+def _classifiers(names: tuple[str, str], decision: Decision, probes: Probes, share: float) -> str:
+    if decision.classifiers == "no labels":
+        return "Not known: give --labels."
+    own, carried, oracle, frequent = (
+        _percent(probes[name][CLASSIFIER]) for name in ("own", "regression", "oracle", "frequent")
+    )
+    first = {"carry": "Yes.", "do not carry": "No."}
+    return (
+        f"{first[decision.classifiers]} A classifier of {names[0]} is right on {own} of the "
+        f"held-out items there, and on {carried} in {names[1]} after the map (trained anew on "
+        f"{names[1]}: {oracle}; always the most frequent class: {frequent}). At least "
+        f"{_percent(share)} of what it gains over the most frequent class were asked for."
+    )
+
+
+def _pairs(study: Study, decision: Decision) -> str:
+    gain = gain_of_doubling(study.budget)
+    first = "Yes." if decision.pairs == "enough" else "No, get more."
+    return (
+        f"{first} The last doubling of their number changed R² by {rounded(gain, 3)} (more than "
+        f"{RISING} counts as rising); the map was fitted on {study.linear_map.n_train:,}."
     )
 
 
@@ -75,6 +153,8 @@ def _distances_through(study: Study, back: str, words: str) -> str:
     """States the DSC through the map, and if it differs from no map beyond chance."""
     difference = study.differences[back]["dsc"]
     value = f"{words}: {rounded(study.metrics[back]['dsc'])}"
+    if not difference.known:
+        return value
     small = max(abs(difference.low), abs(difference.high)) < 0.005  # not visible in two digits
     if small or difference.low <= 0 <= difference.high:
         return f"{value}, no clear difference"
@@ -87,40 +167,23 @@ def _absolute(difference: Interval) -> Interval:
     return Interval(low, high)
 
 
-def _warnings(study: Study) -> list[str]:
-    warnings, linear_map = [], study.linear_map
-    if linear_map.kappa_effective > 1e3 or linear_map.used_pinv:
-        warnings.append(
-            f"Inverse: W is badly conditioned (condition number "
-            f"{tables.format_number(linear_map.kappa, 0)}, {linear_map.rank} of "
-            f"{len(linear_map.singular_values)} directions kept), so W⁻¹ magnifies noise: go back "
-            "by the reverse regression."
-        )
-    robust = study.references["without the worst tenth of the pairs (robust)"]
-    if robust.difference.low > 0:
-        warnings.append(
-            f"Pairs: leaving out the worst tenth of the pairs raises R² by "
-            f"{rounded(robust.difference.low)} or more: some pairs may be wrong."
-        )
-    stitch = study.references["this map + a small MLP"]
-    if stitch.difference.low > 0.01:
-        warnings.append(f"Not all is linear: a small MLP on top raises R² to {rounded(stitch.r2)}.")
-    far = float(np.mean(study.novelty_scores >= 0.99))
-    if far > 0.05:
-        warnings.append(
-            f"Unfamiliar items: {far:.0%} of the held-out items of x lie farther out than 99 % of "
-            "those the map was fitted on (1 % is expected)."
-        )
-    return warnings
-
-
-def rounded(value: float) -> str:
-    """Formats a number with two digits, for sentences."""
-    return tables.format_number(round(value, 2) + 0.0, 2)  # + 0.0: not -0
+def rounded(value: float, digits: int = 2) -> str:
+    """Formats a number with two digits, or others, for sentences."""
+    return tables.format_number(round(value, digits) + 0.0, digits)  # + 0.0: not -0
 
 
 def _range(interval: Interval) -> str:
     return f"{rounded(interval.low)} to {rounded(interval.high)}"
+
+
+def _shares(interval: Interval) -> str:
+    if not interval.known:
+        return "without an interval"
+    return f"95 % interval {_percent(interval.low)} to {_percent(interval.high)}"
+
+
+def _between(interval: Interval) -> str:
+    return f", 95 % interval {_range(interval)}" if interval.known else ""
 
 
 def _percent(share: float) -> str:

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from socialjepa_jax.alignment import fit
 from socialjepa_jax.alignment.study import export
-from socialjepa_jax.alignment.study.novelty import fit_novelty
+from socialjepa_jax.alignment.study.novelty import fit_novelty, save_novelty
 
 
 def small_map():
@@ -23,13 +23,16 @@ def small_map():
 def test_snippet_applies_the_saved_map(tmp_path):
     linear_map, x, y = small_map()
     linear_map.save(tmp_path / "map.npz")
-    novelty = fit_novelty(x)
-    novelty.save(tmp_path / "novelty.npz")
+    novelty = {"x": fit_novelty(x), "y": fit_novelty(y)}
+    save_novelty(novelty, tmp_path / "novelty.npz")
     (tmp_path / "apply_map.py").write_text(export.NUMPY_SNIPPET)
     names = runpy.run_path(str(tmp_path / "apply_map.py"))  # from another folder
     np.testing.assert_array_equal(names["forward"](x), linear_map.forward(x))
     np.testing.assert_array_equal(names["backward"](y), linear_map.backward(y, "regression"))
-    np.testing.assert_array_equal(names["novelty"](3 * x), novelty.score(3 * x))
+    for space, z in (("x", x), ("y", y)):
+        score, expected = names[f"novelty_{space}"], novelty[space].score(3 * z)
+        np.testing.assert_array_equal(score(3 * z), expected)
+        assert score(3 * z[7]) == novelty[space].score(3 * z[7]) == expected[7]  # one vector
     unit = names["unit_norm"](np.concatenate([x, np.zeros_like(x[:1])]))
     np.testing.assert_allclose(unit[:-1], x / np.sqrt((x**2).sum(1, keepdims=True)))
     assert not unit[-1].any()
@@ -41,7 +44,7 @@ def test_snippet_applies_the_saved_map(tmp_path):
 def test_snippet_is_a_program(tmp_path, options):
     linear_map, x, y = small_map()
     linear_map.save(tmp_path / "map.npz")
-    fit_novelty(x).save(tmp_path / "novelty.npz")
+    save_novelty({"x": fit_novelty(x), "y": fit_novelty(y)}, tmp_path / "novelty.npz")
     (tmp_path / "apply_map.py").write_text(export.NUMPY_SNIPPET)
     np.save(tmp_path / "in.npy", y if options == ["--back"] else x)
     paths = [str(tmp_path / name) for name in ("apply_map.py", "in.npy", "out.npy")]

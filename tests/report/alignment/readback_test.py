@@ -11,6 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from socialjepa_jax.alignment import permutation
+from socialjepa_jax.alignment.migration.decision import decide
+from socialjepa_jax.alignment.migration.queries import Queries
 from socialjepa_jax.alignment.study import outputs
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.settings import Settings
@@ -19,11 +21,18 @@ from socialjepa_jax.alignment.study.study import run_study
 from socialjepa_jax.collaboration import scoring
 from socialjepa_jax.report.alignment.page import write_pair_page
 from socialjepa_jax.report.alignment.spaces import write_spaces_page
+from tests.alignment.migration.cases import unit
 from tests.evaluation import oracle
 from tests.report import reading
 from tests.report.reading import shown
 
-COLUMNS = {"R²": "r2", "DSC": "dsc", "NOS@10": "nos@10", "CKA, debiased": "cka_debiased"}
+COLUMNS = {
+    "R²": "r2",
+    "R², raw": "r2_raw",
+    "DSC": "dsc",
+    "NOS@10": "nos@10",
+    "CKA, debiased": "cka_debiased",
+}
 BACKS = {"none": "no map", "forward": "forward", "regression": "back by regression",
          "inverse": "back by the inverse"}  # fmt: skip
 SEARCHES = {"x -> y, forward": "x → y, forward", "y -> x, regression": "y → x, regression",
@@ -40,6 +49,10 @@ PROBES = {
 SIMILARITIES = {"r2_whitened": "whitened R²", "svcca": "SVCCA", "pwcca": "PWCCA",
                 "shape_correlation": "shape", "mutual_knn@10": "mutual 10-NN",
                 "cknna@10": "CKNNA@10"}  # fmt: skip
+WAYS = {"x_in_x": "x in x", "y_in_y": "y in y", "naive": "y in x, as it is",
+        "y_back_in_x": "y mapped back, in x", "x_forward_in_y": "x mapped, in y",
+        "y_in_x_forward": "y in mapped x", "mixed": "y in a mixed index",
+        "chance": "chance", "shuffled": "shuffled pairs"}  # fmt: skip
 HOW = SimpleNamespace(
     method="ridge", ridge=5.0, kappa_max=1e6, neighbors=(1, 5, 10, 20, 50), probe_ridge=1.0
 )
@@ -63,18 +76,27 @@ def make_spaces(widths):
     return Spaces(names, latents, items, groups, labels, None, layers)
 
 
+def queries_of(spaces):
+    """Queries near every seventh document, far enough to miss it at times."""
+    rng, rows = np.random.default_rng(7), np.arange(0, 180, 7)
+    near = [z[rows] + 0.7 * z.std(axis=0) * rng.normal(size=(len(rows), z.shape[1]))
+            for z in spaces.latents]  # fmt: skip
+    return Queries(*near, rows[:, None])
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A page, its figures, its alignment.json, the study, the spaces and the folder."""
     folder, spaces = tmp_path_factory.mktemp("pair"), make_spaces((6, 6))
-    study = run_study(*spaces.latents, SETTINGS, groups=spaces.groups)
+    study = run_study(*spaces.latents, SETTINGS, groups=spaces.groups, queries=queries_of(spaces))
     kinds = ("logistic", "ridge")  # invented, since accuracies of few rows are often equal
     probes = {name: {kind: 0.1 * i + 0.03 * k for k, kind in enumerate(kinds)}
               for i, name in enumerate(PROBES)}  # fmt: skip
-    outputs.write_pair(folder, study, spaces, probes)
+    decision = decide(study, probes)
+    outputs.write_pair(folder, study, spaces, probes, decision)
     with pytest.MonkeyPatch.context() as patch:
         figures = reading.watched(patch)
-        write_pair_page(folder / "report.html", study, spaces, probes, umap=False)
+        write_pair_page(folder / "report.html", study, spaces, probes, decision, umap=False)
     page = reading.Page((folder / "report.html").read_text())
     document = json.loads((folder / "alignment.json").read_text())
     return SimpleNamespace(
@@ -115,12 +137,12 @@ def test_common_spaces(pair):
     for back, label in BACKS.items():
         row, cells = row_of(pair.document, "given", back), table.cells[label]
         for column, key in COLUMNS.items():
-            if key == "r2" and back != "forward":
+            if key in ("r2", "r2_raw") and back != "forward":
                 assert cells[column].text == "–"
                 continue
             text = expected(row["metrics"][key], row["intervals"].get(key))
             assert printed(cells[column]) == text, (back, key)
-        assert cells["NOS@10 / chance"].text == shown(row["metrics"]["nos@10"] / chance)
+        assert cells["… / chance"].text == shown(row["metrics"]["nos@10"] / chance)
     relative = table.cells["relative representations"]
     for key in ("dsc", "nos@10", "cka_debiased"):
         column = next(name for name, k in COLUMNS.items() if k == key)
@@ -137,7 +159,7 @@ def test_shuffled_pairs(pair):
 
     assert printed(refitted["R²"]) == cell("r2")
     for back, label in BACKS.items():
-        for column, key in list(COLUMNS.items())[1:]:
+        for column, key in list(COLUMNS.items())[2:]:
             assert printed(table.cells[label][column]) == cell(f"{back}/{key}")
     assert table.cells["forward"]["DSC"] == refitted["DSC"]
 
@@ -182,17 +204,87 @@ def test_other_maps(pair):
             assert printed(cells["less this map"]) == found
 
 
-def test_search(pair):
-    table = pair.page.named("Search:")
+def test_documents_that_find_themselves(pair):
+    """By cosine in raw units, which NumPy computes again."""
+    table = pair.page.named("documents")
+    (x, y), rows = pair.spaces.latents, pair.study.split.test
+    linear_map = pair.study.linear_map
+    forward = (x - linear_map.x_mean) / linear_map.x_scale @ linear_map.w.T
+    forward = forward * linear_map.y_scale + linear_map.y_mean
+    cosines = unit(forward[rows]) @ unit(y[rows]).T
+    first = pair.document["self_retrieval"]["x -> y, forward"]["recall@1"]
+    assert first == np.mean(cosines.argmax(axis=1) == np.arange(len(rows)))
     for name, label in SEARCHES.items():
-        entry = pair.document["retrieval"][name]
+        entry = pair.document["self_retrieval"][name]
         for column, key in (("recall@1", "recall@1"), ("recall@10", "recall@10"), ("MRR", "mrr")):
             found = printed(table.cells[label][column])
             assert found == expected(entry[key], entry["intervals"][key]), (name, key)
         assert table.cells[label]["median rank"].text == shown(entry["median_rank"], 1)
-    forward = pair.document["retrieval"]["x -> y, forward"]
-    tile = pair.page.tiles["found first by search, x in y"]
-    assert tile == f"{100 * forward['recall@1']:.0f} %"
+
+
+def test_neighbours_in_common_with_the_native_index(pair):
+    (x, y), rows = pair.spaces.latents, pair.study.split.resampled
+    back = pair.study.linear_map.backward(y[rows], "regression")
+
+    def near(a, b):
+        cosines = unit(a) @ unit(b).T - 9 * np.eye(len(a))
+        return [set(row[:10]) for row in np.argsort(-cosines, axis=1)]
+
+    native = near(y[rows], y[rows])
+    shares = [len(a & b) / 10 for a, b in zip(near(back, x[rows]), native)]
+    found = pair.document["overlap@10"]["y_back_in_x"]
+    assert found["value"] == pytest.approx(np.mean(shares))
+    assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
+    text = f"{found['value']:.2f} (items of y mapped back into x)"
+    assert text in pair.page.named("documents").caption
+
+
+def test_queries(pair):
+    table = pair.page.named("queries")
+    entries = {entry["name"]: entry for entry in pair.document["retrieval"]}
+    assert list(entries) == list(WAYS) and list(table.cells) == list(WAYS.values())
+    columns = {"recall@1": "recall@1", "recall@10": "recall@10", "MRR": "mrr", "nDCG@10": "ndcg@10"}
+    for name, label in WAYS.items():
+        entry, cells = entries[name], table.cells[label]
+        for column, key in columns.items():
+            assert printed(cells[column]) == expected(entry[key], entry["intervals"].get(key)), key
+        bounds = None if entry["low"] is None else (entry["low"], entry["high"])
+        assert printed(cells["retention"]) == expected(entry["retention"], bounds)
+        ratio = entry["recall@1"] / entries["y_in_y"]["recall@1"]
+        assert entry["retention"] == pytest.approx(ratio)
+    assert 0 < entries["y_back_in_x"]["recall@1"] < 1
+    counts = pair.document["queries"]
+    said = f"{counts['measured']:,} queries in an index of {counts['documents']:,} documents"
+    assert said in table.caption and counts["measured"] == 26 and counts["documents"] == 180
+    tiles = {
+        "answered first by the old index through W": "y_back_in_x",
+        "answered first after full re-embedding": "y_in_y",
+    }
+    for tile, name in tiles.items():
+        assert pair.page.tiles[tile] == f"{100 * entries[name]['recall@1']:.1f} %"
+
+
+def test_answers_of_queries_are_not_fitted(pair):
+    answers = np.arange(0, 180, 7)
+    assert not set(pair.spaces.groups[answers]) & set(pair.spaces.groups[pair.study.split.train])
+
+
+def test_the_decision_is_that_of_the_file(pair):
+    found = decide(pair.study, pair.document["probes"])
+    assert pair.document["verdict"] == {
+        "search": found.search, "classifiers": found.classifiers, "pairs": found.pairs,
+        "related": found.related, "warnings": list(found.warnings),
+    }  # fmt: skip
+    for warning in found.warnings:
+        assert " ".join(warning.split()) in pair.page.text
+
+
+def test_stored_copies(pair):
+    table = pair.page.named("storage")
+    for name, entry in pair.document["storage"].items():
+        cells = table.cells[f"x {name}"]
+        assert cells["recall@1"].text == shown(entry["recall@1"])
+        assert cells["R², raw"].text == shown(entry["r2_raw"])
 
 
 def test_probes(pair):
@@ -204,13 +296,14 @@ def test_probes(pair):
 
 
 def test_tiles(pair):
-    forward, none = (
-        row_of(pair.document, "given", back)["metrics"] for back in ("forward", "none")
-    )
-    assert pair.page.tiles["R² on unseen pairs"] == shown(forward["r2"], 2)
-    assert pair.page.tiles["DSC through W (distances, 1: alike)"] == shown(forward["dsc"], 2)
-    assert pair.page.tiles["DSC without any map"] == shown(none["dsc"], 2)
-    assert pair.page.tiles["condition number of W"] == shown(forward["kappa_effective"], 1)
+    forward = row_of(pair.document, "given", "forward")["metrics"]
+    tiles = pair.page.tiles
+    assert tiles["R² on unseen pairs, features of equal weight"] == shown(forward["r2"], 2)
+    assert tiles["R² on unseen pairs, raw units"] == shown(forward["r2_raw"], 2)
+    assert tiles["DSC through W (distances, 1: alike)"] == shown(forward["dsc"], 2)
+    rank = f"{forward['rank']:.0f} of 6"
+    tile = tiles[f"condition number of W, over the {rank} directions that W⁻¹ keeps"]
+    assert tile == shown(forward["kappa_effective"], 1)
 
 
 @pytest.mark.parametrize(
@@ -244,11 +337,19 @@ def test_groups_and_items(pair):
         assert list(table.cells) == order[:8]
         for name, cells in table.cells.items():
             line = items[name]
-            assert cells["squared error"].text == shown(float(line["squared_error"]))
+            assert cells["1 − cosine"].text == shown(float(line["cosine_distance"]))
             assert cells["rank when searched"].text == shown(
                 float(line["rank: x -> y, forward"]), 0
             )
-            assert cells["novelty"].text == shown(float(line["novelty"]), 2)
+            for z in "xy":
+                assert cells[f"novelty of {z}"].text == shown(float(line[f"novelty_{z}"]), 2)
+    (x, y), row = pair.spaces.latents, int(next(iter(items.values()))["row"])
+    mapped, squared = pair.study.linear_map.forward(x[[row]])[0], pair.study.squared_errors.max()
+    cosine = mapped @ y[row] / np.linalg.norm(mapped) / np.linalg.norm(y[row])
+    assert float(next(iter(items.values()))["cosine_distance"]) == pytest.approx(1 - cosine, 1e-4)
+    assert max(float(line["squared_error"]) for line in items.values()) == pytest.approx(
+        squared, 1e-4
+    )
 
 
 @pytest.fixture(scope="module")

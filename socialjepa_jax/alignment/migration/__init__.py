@@ -1,0 +1,1 @@
+"""Moving a search index to another encoder: queries, their ceilings, and the decision."""
