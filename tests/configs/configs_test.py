@@ -178,13 +178,8 @@ def test_a_configuration_can_be_trained(opened):
     assert {x.shape for x in metrics.values()} == {(agents, steps)}
 
 
-BY_DAY = ("toys_lejepa", "toys_mae")  # others are trained as small in tests of the loop and face
-COMPILED = [
-    pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in CONFIGS
-]
-
-
-@pytest.mark.parametrize("opened", COMPILED, indirect=True)
+@pytest.mark.nightly
+@pytest.mark.parametrize("opened", CONFIGS, indirect=True)
 def test_a_configuration_runs_one_step(opened):
     parts, feed = opened
     before = parts.fresh_state()

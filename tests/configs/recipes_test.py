@@ -17,7 +17,7 @@ MODULES = {name: importlib.import_module(f"configs.recipes.{name}") for name in 
 COST = re.compile(
     r"^Cost: ([\d.]+) EFLOP: ([\d.]+) GFLOP an image, ([\d,]+) steps of ([\d,]+)\.", re.M
 )
-BY_DAY = "dino"  # counted by day
+BY_DAY = "simclr"  # counted by day
 COUNTED = [pytest.param(n, marks=() if n == BY_DAY else pytest.mark.nightly) for n in NAMES]
 
 

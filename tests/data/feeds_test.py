@@ -61,6 +61,7 @@ def resident(folder, tmp_path_factory):
     return train(data.experiment(folder, read="resident"), tmp_path_factory.mktemp("resident"))
 
 
+@pytest.mark.nightly
 def test_a_stream_is_the_same_run_on_many_devices(folder, resident, tmp_path):
     assert len(jax.devices()) == 8
     losses, state, latents, feed = train(data.experiment(folder, workers=0), tmp_path)

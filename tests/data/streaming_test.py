@@ -64,6 +64,7 @@ def test_batches_that_are_passed_over_are_never_drawn(calls):
     np.testing.assert_array_equal(later[1]["rows"][1], calls[1]["rows"][1])
 
 
+@pytest.mark.nightly
 def test_processes_and_first_calls_do_not_matter(calls):
     expected = data.batch_digests(calls, 0, 1, 0, 10)
     assert len(set(expected)) == 10

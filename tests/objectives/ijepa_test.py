@@ -103,6 +103,7 @@ def test_the_aligned_latent_is_trained(name):
     assert all(np.ndim(value) == 0 and value > 0 for value in metrics.values())
 
 
+@pytest.mark.nightly
 def test_agents_under_vmap_and_map_are_each_their_own():
     run, *_ = on_one_device("mlp_patch")
     objective = KINDS["mlp_patch"]

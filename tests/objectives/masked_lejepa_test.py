@@ -48,10 +48,8 @@ def on_one_device(name):
     return params, aux, run(params, aux, batch(), jax.random.key(2))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n == "mlp_patch" else pytest.mark.nightly) for n in KINDS],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", KINDS)
 def test_shard_map_equals_one_device(name):
     params, aux, (loss, metrics, grads) = on_one_device(name)
     mesh = jax.make_mesh((4,), ("data",), devices=jax.devices()[:4], axis_types=(AxisType.Auto,))
@@ -102,6 +100,7 @@ def test_terms_against_float64():
     np.testing.assert_allclose(loss, total, rtol=1e-5)
 
 
+@pytest.mark.nightly
 def test_targets_carry_gradient_unless_stopped():
     """With lambda 0 gradients pass through targets and context, or through the context alone."""
     objective = KINDS["mlp_patch"]
@@ -121,6 +120,7 @@ def test_targets_carry_gradient_unless_stopped():
     assert float(jnp.abs(moved - held).max()) > 1e-3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["mlp_patch", "mlp_cls"])
 def test_sigreg_moves_the_targets_that_the_prediction_holds_fast(name):
     """With lambda 1 nothing but SIGReg of the targets is left, and its gradient passes."""

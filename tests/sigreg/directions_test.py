@@ -26,6 +26,7 @@ def test_columns_have_unit_norm_and_are_spread_over_the_sphere(sampler, dim):
         assert kstest(angle, "uniform", args=(-np.pi, 2 * np.pi)).pvalue > 1e-3
 
 
+@pytest.mark.nightly
 def test_sobol_covers_the_sphere_more_evenly():
     def unevenness(sampler, dim):
         a = np.asarray(sample_directions(KEY, dim, 1024, sampler=sampler))

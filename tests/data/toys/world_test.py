@@ -21,6 +21,7 @@ def observed():
     return data.observations(), data.render(data.observations())
 
 
+@pytest.mark.nightly
 def test_every_object_is_in_the_frame_and_fills_it():
     """Under the sky alone, so without shadows, the borders show the empty scene."""
     factors = jnp.asarray(small(lightings=(0,), protocol=base.Protocol(

@@ -10,6 +10,7 @@ def test_two_processes_of_two_devices_equal_one_of_four(fixture):
     assert found["exit codes"] == [0, 0] and found["difference"] <= 1e-5 and found.passed
 
 
+@pytest.mark.nightly
 def test_two_processes_receive_the_streamed_batches_of_one(fixture):
     found = stream_hosts.ways(fixture, ((hosts.TWO_BY_TWO, 0),))
     assert found["ways"] == found["with equal batches"] == 1

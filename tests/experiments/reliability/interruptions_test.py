@@ -5,6 +5,7 @@ import pytest
 from experiments.reliability import interruptions, runs
 
 
+@pytest.mark.nightly
 def test_six_kills(fixture):
     found = interruptions.kills(fixture, 6)
     assert found["differing losses"] == 0 and found["leftover files"] == []

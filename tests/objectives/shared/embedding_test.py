@@ -31,6 +31,7 @@ CROPS = MultiCrop(2, 2, 8, view_a=CROP, view_b=CROP, local=CROP)
 PAIR = dataclasses.replace(CROPS, local_views=0)
 COMMON = {"encoder": VIT, "projector_width": 16, "projector_dim": 8}
 HPARAMS = {"lambda": jnp.float32(0.05)}
+SLOW = ("lejepa_swa", "lejepa_resnet")  # to compile
 KINDS = {
     "lejepa": LeJepa(**COMMON, projector_layers=2, sigreg_slices=32, views=CROPS),
     "lejepa_swa": LeJepa(
@@ -98,6 +99,7 @@ def test_shard_map_equals_one_device(name):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=atol)
 
 
+@pytest.mark.nightly
 def test_packed_views_have_the_same_loss_and_gradients():
     _, params, aux, expected = on_one_device("lejepa")
     packed = dataclasses.replace(KINDS["lejepa"], pack_views=True)
@@ -111,7 +113,10 @@ def test_packed_views_have_the_same_loss_and_gradients():
     assert flops.step(packed, BATCH) == flops.step(KINDS["lejepa"], BATCH)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.nightly if n in SLOW else ()) for n in KINDS],
+)
 def test_loss_and_gradients_are_sound(name):
     run, params, aux, (loss, metrics, after, grads) = on_one_device(name)
     assert np.isfinite(loss) and loss > 0 and loss.dtype == jnp.float32
@@ -127,6 +132,7 @@ def test_loss_and_gradients_are_sound(name):
     assert len({float(x) for x in (loss, *others)}) == 3
 
 
+@pytest.mark.nightly
 def test_agents_under_vmap_and_map_have_their_own_weight():
     """Two agents that differ in parameters, data and lambda equal two single runs."""
     objective, alone = KINDS["lejepa"], on_one_device("lejepa")[0]
