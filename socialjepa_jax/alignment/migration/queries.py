@@ -76,7 +76,8 @@ class Queries:
         order = np.random.default_rng(seed).permutation(len(self))[:MAX_QUERIES]
         answers_QK = self.answers[order]
         group_QK = np.where(answers_QK >= 0, group_N[answers_QK], -1)
-        held, rows, kept = np.zeros(len(labels), bool), 0, []
+        held, rows = np.zeros(len(labels), bool), 0
+        kept: list[int] = []
         for query, groups_K in zip(order, group_QK):
             new = np.unique(groups_K[groups_K >= 0])
             new = new[~held[new]]
@@ -84,7 +85,7 @@ class Queries:
             if not kept or rows + more <= MAX_ANSWERED * len(group_N):
                 held[new] = True
                 rows += more
-                kept.append(query)
+                kept.append(int(query))
         return self.take(np.sort(kept))
 
 
