@@ -48,6 +48,27 @@ def test_importing_the_package_imports_nothing_heavy():
         _ = sj.fitt
 
 
+def test_importing_the_alignment_imports_nothing_heavy():
+    """All names resolve later, to what their modules hold; a name that hides a module would not."""
+    code = """
+import sys
+import socialjepa_jax.alignment
+assert not {'jax', 'scipy', 'numpy'} & sys.modules.keys()
+from socialjepa_jax import alignment
+assert set(alignment.__all__) <= set(dir(alignment)) and 'maps' in dir(alignment)
+assert alignment.maps.LinearMap is alignment.LinearMap and alignment.study.__path__
+from socialjepa_jax.alignment import *
+assert fit is alignment.fitting.fit and callable(alignment.compare)
+for name in alignment.__all__:
+    value = getattr(alignment, name)
+    assert value.__name__ == name and value.__module__.startswith(alignment.__name__)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in ("fitt", "__path"):
+        with pytest.raises(AttributeError, match=f"'socialjepa_jax.alignment' has no .* '{name}'"):
+            getattr(sj.align, name)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A finished run: (workdir, result)."""
