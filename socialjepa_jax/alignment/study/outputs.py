@@ -98,6 +98,8 @@ def _pair_json(study: Study, spaces: Spaces, probes: Probes, decision: Decision)
         "references": {name: asdict(entry) for name, entry in study.references.items()},
         "relative": {"anchors": study.relative[0], **study.relative[1]},
         **_queries_json(study.ceilings),
+        "predicted_retention": study.prediction and asdict(study.prediction),
+        "retention_curve": [asdict(point) for point in study.curve],
         "self_retrieval": {
             name: {**search.scores, "intervals": _bounds(search.intervals)}
             for name, search in study.searches.items()

@@ -11,6 +11,12 @@ from socialjepa_jax.alignment.distances import compare
 from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.metrics import BACKS, evaluate, noise_ceiling
 from socialjepa_jax.alignment.migration.ceilings import FITS, Ceilings, search_all
+from socialjepa_jax.alignment.migration.difficulty import (
+    Point,
+    Prediction,
+    predict_retention,
+    retention_curve,
+)
 from socialjepa_jax.alignment.migration.queries import Queries, check_queries
 from socialjepa_jax.alignment.migration.storage import stored_copies
 from socialjepa_jax.alignment.moments import Float64, checked_pairs
@@ -67,6 +73,8 @@ class Study:
         searches: direction -> result of held-out items that look for themselves.
         overlap: of the 10 nearest items through the map and in y itself.
         ceilings: of the queries; None without queries.
+        prediction: retention of queries like those; None without queries of y.
+        curve: predicted retention of harder and harder queries.
         storage: copy of x -> what the map keeps; see `stored_copies`.
         faint: space -> features that vary too little to be divided by their deviation.
         budget, noise: rows of `curves`.
@@ -93,6 +101,8 @@ class Study:
     searches: dict[str, Search]
     overlap: dict[str, Overlap]
     ceilings: Ceilings | None
+    prediction: Prediction | None
+    curve: list[Point]
     storage: dict[str, dict[str, float]]
     faint: dict[str, np.ndarray]
     budget: list[curves.Row]
@@ -170,11 +180,12 @@ def run_study(
     novelty = {name: fit_novelty(z) for name, z in zip("xy", train)}
     resampled_M = np.isin(split.test, split.resampled)
     searches = run_searches(linear_map, test, resampled_M, bootstrap, similarity)
-    ceilings = None
+    ceilings, prediction = None, None
     if queries is not None:
         progress(f"searching {len(queries):,} queries among {len(x):,} documents")
         shuffled = settings.shuffled_maps(linear_map, train, labels, FITS)
         ceilings = search_all(linear_map, (x, y), queries, settings, shuffled)
+        prediction = predict_retention(linear_map, (x, y), split.test, queries, settings)
     progress(f"fitting {settings.permutations} times on shuffled pairs")
     null = settings.null(linear_map, null_scores, train, sample, labels, map_free)
     progress("comparing other maps")
@@ -194,6 +205,8 @@ def run_study(
         searches=searches,
         overlap=overlap_with_native(linear_map, sample, bootstrap, similarity),
         ceilings=ceilings,
+        prediction=prediction,
+        curve=retention_curve(linear_map, (x, y), split.test, settings),
         storage=stored_copies(linear_map, train[0], *sample, similarity),
         faint={name: faint_columns(z) for name, z in zip("xy", train)},
         budget=curves.pair_budget(train, sample, **curve),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from socialjepa_jax.alignment.migration.ceilings import Ceilings
+from socialjepa_jax.alignment.migration.difficulty import Prediction
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.collaboration.scoring import Scores
 from socialjepa_jax.report import html, tables
@@ -50,7 +51,7 @@ _PROBES = {
 def uses_section(study: Study, probes: Mapping[str, Scores]) -> html.Html:
     """Returns the tables of searches, copies and probes, and the share of novel items."""
     parts = [] if study.ceilings is None else [_queries(study, study.ceilings)]
-    parts += [_self_searches(study), _copies(study)]
+    parts += [_curve(study), _self_searches(study), _copies(study)]
     if probes:
         parts.append(_probes(probes))
     far = [f"{np.mean(study.novelty_scores[name] >= 0.99):.1%} of {name}" for name in "xy"]
@@ -85,9 +86,37 @@ def _queries(study: Study, ceilings: Ceilings) -> html.Html:
     caption = (
         f"Search by {study.settings.similarity}, raw units: {ceilings.number:,} queries{left_out} "
         f"in an index of {ceilings.documents:,} documents. None of their answers was fitted. "
-        "Intervals are over queries, drawn alike for all rows."
+        f"Intervals are over queries, drawn alike for all rows.{_predicted(study.prediction)}"
     )
     return tables.to_html(tables.Table(columns, rows, corner="queries", caption=caption))
+
+
+def _predicted(prediction: Prediction | None) -> str:
+    if prediction is None:
+        return ""
+    return (
+        f" Retention predicted for more queries like these {prediction.queries:,}, whose offsets "
+        f"from their answers were carried to other documents: {prediction.value:.2f} (90 % "
+        f"interval {prediction.low:.2f} to {prediction.high:.2f})."
+    )
+
+
+def _curve(study: Study) -> html.Html:
+    """Returns the table of retention against difficulty."""
+    columns = (
+        tables.Column("recall", "y in y", help="recall@1 of full re-embedding"),
+        tables.Column("retention", "retention", help="share kept by y mapped back, in x"),
+    )
+    rows = [
+        tables.Row(f"{point.scale:g}", {"recall": point.recall, "retention": point.retention})
+        for point in study.curve
+    ]
+    caption = (
+        "Queries made from held-out documents, moved by differences between random documents, "
+        "times the number on the left: the harder they are, the less the old index keeps."
+    )
+    table = tables.Table(columns, rows, corner="made queries", caption=caption)
+    return html.folded("Retention predicted without queries", tables.to_html(table))
 
 
 def _copies(study: Study) -> html.Html:

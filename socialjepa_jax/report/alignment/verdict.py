@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from socialjepa_jax.alignment.migration.ceilings import CEILING, RECALL, Ceilings
 from socialjepa_jax.alignment.migration.decision import (
     BRIDGE,
@@ -15,6 +19,7 @@ from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.report import html, tables
 
+_LEVELS = (0.95, 0.8, 0.6)  # of recall@1 at which the curve is read
 _MAPS = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
 
@@ -111,9 +116,28 @@ def _without_queries(study: Study, names: tuple[str, str]) -> str:
     return (
         f"{asked} Without them only this is known: items of {names[1]}, mapped back, have "
         f"{_percent(back.value)} of their 10 nearest items in {names[0]} in common with those in "
-        f"{names[1]} itself{_between(back.interval)}. Documents look for themselves here, which "
-        "says little of real queries."
+        f"{names[1]} itself{_between(back.interval)}.{_by_difficulty(study)}"
     )
+
+
+def _by_difficulty(study: Study) -> str:
+    """Reads the curve at three degrees of difficulty, where it reaches them."""
+    recalls, kept = (
+        [getattr(point, key) for point in study.curve][::-1] for key in ("recall", "retention")
+    )
+    levels = [level for level in _LEVELS if recalls and recalls[0] <= level <= recalls[-1]]
+    if not levels:
+        return ""
+    asked = _listed([_percent(level) for level in levels])
+    found = _listed([_percent(float(np.interp(level, recalls, kept))) for level in levels])
+    return (
+        f" Of queries that full re-embedding answers first in {asked} of cases, the old index "
+        f"would keep about {found}; how hard queries are, documents do not tell."
+    )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _classifiers(names: tuple[str, str], decision: Decision, probes: Probes, share: float) -> str:
