@@ -91,7 +91,7 @@ def fit(
     if method == "ridge" and ridge == 0:
         method = "lstsq"
     options = _Options(method, float(ridge), standardize, kappa_max, rank or 0, scale)
-    moments = Moments.of(x_ND, y_NE)
+    moments = Moments.of(x_ND, y_NE, cross=method == "procrustes")
     if standardize == "full":
         x_deviation, y_deviation = moments.deviations()
         _warn_of_weak("x", x_ND, x_deviation, moments.mean_x)
@@ -171,8 +171,7 @@ def _fit(x_ND: np.ndarray, y_NE: np.ndarray, moments: Moments, options: _Options
         faint_x, faint_y = moments.faint()
         w_ED, w_back_DE = _least_squares(faint_x, x, y), _least_squares(faint_y, y, x)
     else:
-        scaled = moments.scaled(x_scale, y_scale)
-        w_ED, w_back_DE = _solve(scaled, options), _solve(scaled.swapped(), options)
+        w_ED, w_back_DE = _solve_both(moments.scaled(x_scale, y_scale), options)
     return LinearMap(
         w_ED,
         w_back_DE,
@@ -202,10 +201,18 @@ def _least_squares(faint_D: np.ndarray, *spaces: tuple[np.ndarray, Float64, Floa
     return solve.lstsq(np.where(faint_D, 0.0, root[:d, :d]), root[:d, d:])
 
 
+def _solve_both(moments: Moments, options: _Options) -> tuple[Float64, Float64]:
+    if options.method != "procrustes":
+        return _solve(moments, options), _solve(moments.swapped(), options)
+    rotation_ED, stretch = solve.procrustes(moments.xy)
+    if not options.scale:
+        return rotation_ED, rotation_ED.T
+    squares = (float(np.trace(scatter)) for scatter in (moments.xx, moments.yy))
+    scale, back = (stretch / square for square in squares)
+    return rotation_ED * scale, rotation_ED.T * back
+
+
 def _solve(moments: Moments, options: _Options) -> Float64:
-    if options.method == "procrustes":
-        scale_by = float(np.trace(moments.xx)) if options.scale else None
-        return solve.procrustes(moments.xy, scale_by=scale_by)
     if options.method == "reduced_rank":
         return solve.reduced_rank(moments.xx, moments.xy, options.ridge, options.rank)
     return solve.ridge(moments.xx, moments.xy, options.ridge)

@@ -75,7 +75,7 @@ def fit_hub(
     consensus = shapes[int(np.argmax([z.shape[1] for z in latents]))]
     objective = np.inf
     for _ in range(max_iterations):
-        rotations = [solve.procrustes(v.T @ consensus).T for v in shapes]
+        rotations = [solve.procrustes(v.T @ consensus)[0].T for v in shapes]
         turned = [v @ r for v, r in zip(shapes, rotations)]
         consensus = np.mean(turned, axis=0)
         previous, objective = objective, sum(np.sum((t - consensus) ** 2) for t in turned) / total

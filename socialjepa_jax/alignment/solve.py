@@ -57,23 +57,21 @@ def triangular(blocks: Iterable[Float64]) -> Float64:
     return np.asarray(root)
 
 
-def procrustes(xy_DE: Float64, *, scale_by: float | None = None) -> Float64:
+def procrustes(xy_DE: Float64) -> tuple[Float64, float]:
     """Solves orthogonal Procrustes (A.5): W = U V^T from svd(Y X^T), reflections allowed.
 
     For D != E the rows or columns of W are orthonormal, whichever are fewer. W is not unique if
-    the cross moment is rank-deficient.
+    the cross moment is rank-deficient. The transpose of W is that of the swapped spaces.
 
     Args:
         xy_DE: cross scatter of centred latents.
-        scale_by: squared Frobenius norm of X; if given, W is multiplied by the optimal scale, (sum
-            of singular values) / scale_by.
 
     Returns:
-        W [E, D].
+        W [E, D], and the sum of singular values: over the squared Frobenius norm of X it is the
+        optimal scale of W.
     """
     u_ER, s_R, v_RD = np.linalg.svd(xy_DE.T, full_matrices=False)
-    w_ED = u_ER @ v_RD
-    return w_ED if scale_by is None else w_ED * (s_R.sum() / scale_by)
+    return u_ER @ v_RD, float(s_R.sum())
 
 
 def reduced_rank(xx_DD: Float64, xy_DE: Float64, lam: float, rank: int) -> Float64:

@@ -67,3 +67,14 @@ def test_eight_devices_give_what_one_gives(block, monkeypatch):
     for start_x, start_y, message in ((1, 1, "rows=159"), (8, 0, "152 .* 160"), (160, 160, "=0")):
         with pytest.raises(InputError, match=message):
             Moments.sharded(x[start_x:], y[start_y:], mesh)
+
+
+def test_cross_moments_are_those_of_all_moments(monkeypatch):
+    monkeypatch.setattr(moments_module, "BLOCK_ROWS", 7)
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(40, 3)) + 100, rng.normal(size=(40, 5))
+    whole, cross = Moments.of(x, y), Moments.of(x, y, cross=True)
+    np.testing.assert_allclose(cross.xy, whole.xy, rtol=1e-12, atol=1e-10)
+    for name in ("scales", "deviations"):
+        for a, b in zip(getattr(cross, name)(), getattr(whole, name)()):
+            np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -5,6 +5,7 @@ Shape suffixes: N documents, Q queries, R draws, D and E features of x and y.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from socialjepa_jax.alignment.study.settings import Pair, Settings
 
 RECALL = "recall@1"
 CEILING = "y_in_y"
+HUBS = "y_back_in_x_csls"  # for the cosine only
+HUB_SAMPLE, HUB_NEIGHBOURS = 1_000, 10  # documents of y that stand for queries
 FITS = 5  # of shuffled pairs
 _SHARE, _RATIO, _DIFFERENCE = Interval(0.0, 1.0), Interval(0.0, np.inf), Interval(-1.0, 1.0)
 
@@ -112,6 +115,25 @@ class _Search:
 
         return Index(rows, len(self.x))
 
+    def hubs(self) -> tuple[Float64, Index]:
+        """Queries of y mapped back, and documents of x that are near to many such rated lower.
+
+        The cosine less half of the mean cosine of a document to its nearest mapped documents of y
+        (CSLS; Conneau et al., 2018) is a product with one more feature.
+        """
+        back = unit_rows(self.linear_map.backward(self.of_y(), "regression"))
+        queries = np.column_stack([back, np.ones(len(back))])
+        rng, count = np.random.default_rng(self.seed), len(self.y)
+        asked = rng.choice(count, min(HUB_SAMPLE, count), replace=False)
+        asked_SD = unit_rows(self.linear_map.backward(self.y[asked], "regression"))
+
+        def rows(numbers: np.ndarray) -> Float64:
+            x = unit_rows(np.asarray(self.x[numbers], np.float64))
+            near = np.partition(x @ asked_SD.T, -HUB_NEIGHBOURS, axis=1)[:, -HUB_NEIGHBOURS:]
+            return np.column_stack([x, -near.mean(axis=1) / 2.0])
+
+        return queries, Index(rows, count)
+
 
 _Way = Callable[[_Search], dict[str, Float64]]
 _OF_X: dict[str, _Way] = {
@@ -124,6 +146,7 @@ _OF_Y: dict[str, _Way] = {
     "y_back_in_x": lambda s: s(s.linear_map.backward(s.of_y(), "regression"), Index.of(s.x)),
     "y_in_x_forward": lambda s: s(s.of_y(), s.mapped()),
     "mixed": lambda s: s(unit_rows(s.of_y()), s.mixed()),
+    HUBS: lambda s: dataclasses.replace(s, similarity="dot")(*s.hubs()),
 }
 WAYS = (
     "x_in_x",
@@ -133,6 +156,7 @@ WAYS = (
     "x_forward_in_y",
     "y_in_x_forward",
     "mixed",
+    HUBS,
 )
 """Ways to search, queries first: "x" and "y" are the encoders, "forward" and "back" the map."""
 
@@ -175,6 +199,8 @@ def _possible(search: _Search) -> dict[str, _Way]:
         ways |= _OF_Y
         if search.x.shape[1] != search.y.shape[1]:
             del ways["naive"]
+        if search.similarity != "cosine" or len(search.y) < HUB_NEIGHBOURS:
+            del ways[HUBS]
     return ways
 
 

@@ -33,6 +33,7 @@ WAYS = {
     "x_forward_in_y": ("x mapped, in y", "old queries in the new index"),
     "y_in_x_forward": ("y in mapped x", "new queries among mapped documents"),
     "mixed": ("y in a mixed index", "a random half of y, the other half mapped, unit rows"),
+    "y_back_in_x_csls": ("y mapped back, hubs rated lower", "the same by CSLS"),
     "chance": ("chance", "a random order"),
     "shuffled": ("shuffled pairs", "maps fitted on shuffled pairs"),
 }

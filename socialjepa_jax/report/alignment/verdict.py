@@ -132,7 +132,8 @@ def _by_difficulty(study: Study) -> str:
     found = _listed([_percent(float(np.interp(level, recalls, kept))) for level in levels])
     return (
         f" Of queries that full re-embedding answers first in {asked} of cases, the old index "
-        f"would keep about {found}; how hard queries are, documents do not tell."
+        f"would keep about {found}, if they differ from their answers as documents from each "
+        "other."
     )
 
 

@@ -52,6 +52,7 @@ SIMILARITIES = {"r2_whitened": "whitened R²", "svcca": "SVCCA", "pwcca": "PWCCA
 WAYS = {"x_in_x": "x in x", "y_in_y": "y in y", "naive": "y in x, as it is",
         "y_back_in_x": "y mapped back, in x", "x_forward_in_y": "x mapped, in y",
         "y_in_x_forward": "y in mapped x", "mixed": "y in a mixed index",
+        "y_back_in_x_csls": "y mapped back, hubs rated lower",
         "chance": "chance", "shuffled": "shuffled pairs"}  # fmt: skip
 HOW = SimpleNamespace(
     method="ridge", ridge=5.0, kappa_max=1e6, neighbors=(1, 5, 10, 20, 50), probe_ridge=1.0
@@ -262,6 +263,22 @@ def test_queries(pair):
     }
     for tile, name in tiles.items():
         assert pair.page.tiles[tile] == f"{100 * entries[name]['recall@1']:.1f} %"
+
+
+def test_predicted_retention(pair):
+    found = pair.document["predicted_retention"]
+    assert found["queries"] == 26 and found["low"] < found["value"] < found["high"]
+    said = (
+        f"carried to other documents: {found['value']:.2f} (90 % interval {found['low']:.2f} to "
+        f"{found['high']:.2f})."
+    )
+    assert said in pair.page.named("queries").caption
+    table = pair.page.named("made queries")
+    curve = pair.document["retention_curve"]
+    assert len(curve) > 4 and list(table.cells) == [f"{point['scale']:g}" for point in curve]
+    for point, cells in zip(curve, table.cells.values()):
+        assert cells["y in y"].text == shown(point["recall"])
+        assert cells["retention"].text == shown(point["retention"])
 
 
 def test_answers_of_queries_are_not_fitted(pair):

@@ -10,6 +10,7 @@ import pytest
 
 from socialjepa_jax.alignment.migration.ceilings import Ceilings, Retrieval
 from socialjepa_jax.alignment.migration.decision import Decision
+from socialjepa_jax.alignment.migration.difficulty import Point
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.resampling import UNKNOWN, Interval
 from socialjepa_jax.report.alignment.verdict import verdict
@@ -38,6 +39,7 @@ def study(
         "budget": [{"pairs": 500, "r2": 0.5}, {"pairs": 1000, "r2": 0.513}],
         "overlap": {"y_back_in_x": SimpleNamespace(value=0.56, interval=Interval(0.54, 0.58))},
         "ceilings": None,
+        "curve": [Point(0.5, 0.9, 0.8), Point(1.0, 0.7, 0.5), Point(1.5, 0.5, 0.4)],
         "settings": SimpleNamespace(retention=0.9),
     }
     return SimpleNamespace(**(parts | changes))
@@ -126,10 +128,16 @@ def test_search_without_queries():
         "items of B, mapped back, have 56 % of their 10 nearest items in A in common with those in "
         "B itself, 95 % interval 0.54 to 0.58"
     ) in said
+    assert (
+        "Of queries that full re-embedding answers first in 80 % or 60 % of cases, the old index "
+        "would keep about 65 % or 45 %, if they differ from their answers as documents from each "
+        "other."
+    ) in said  # halfway between the points of the curve, which does not reach 95 %
+    assert "would keep" not in words(curve=[Point(0.5, 0.3, 0.2)])
     assert "nearest" not in words(overlap={})
     bare = SimpleNamespace(value=0.5, interval=UNKNOWN)
     after = words(overlap={"y_back_in_x": bare}).partition("in common with those in B itself")[2]
-    assert after.startswith(". Documents look for themselves")
+    assert after.startswith(". Of queries")
 
 
 def test_classifiers():
