@@ -3,9 +3,9 @@
     socialjepa-align --x=old.npy --y=new.parquet --out=report/
 
 or `python -m socialjepa_jax.align`. Rows are paired by position, or by `--ids_x` and `--ids_y`.
-Files are .npy, .npz, .safetensors or .parquet. Writes report.html with its figures, the map
-(map.npz, map.safetensors, map.onnx and apply_map.py, which needs NumPy only), alignment.json and
-items.csv. `socialjepa-align apply --map= --in= --out=` applies a map to other files.
+Files are .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl. Writes report.html with its
+figures, the map (map.npz, map.safetensors, map.onnx and apply_map.py, which needs NumPy only),
+alignment.json and items.csv. `socialjepa-align apply --map= --in= --out=` applies a map to others.
 
     socialjepa-align --x=old.npy --y=new.npy --queries_x=old_queries.npy \
         --queries_y=new_queries.npy --answers=rows.npy --gate=search --out=report/

@@ -64,7 +64,10 @@ class Header:
             warnings.simplefilter("ignore", SyntaxWarning)  # the header is parsed as Python
             shape, fortran, dtype = _HEADERS[version](file)
         if dtype.hasobject:
-            raise InputError(f"{name}: holds Python objects, which are never unpickled")
+            raise InputError(
+                f"{name}: holds Python objects, which are never unpickled; save text as "
+                "array.astype(str) and numbers as array.astype(float)"
+            )
         if dtype == np.dtype("V2"):  # how NumPy writes bfloat16
             dtype = np.dtype(ml_dtypes.bfloat16)
         if dtype.kind == "V" and dtype != ml_dtypes.bfloat16:

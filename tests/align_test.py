@@ -167,6 +167,25 @@ def test_two_columns_of_one_file(run, folder, tmp_path):
     assert "both (1) and both (2) hold the same embeddings\n" in said
 
 
+def test_text_files_and_quantised_embeddings(run, folder, tmp_path):
+    """Paired by the ids beside them; queries, answers and labels are columns of them too."""
+    x, y = (np.load(folder / f"{name}.npy").astype(float) for name in "xy")
+    with (folder / "x.csv").open("w", newline="") as file:
+        head = ["id", "x_0", "x_1", "x_2", "class"]
+        rows = ([f"a{i}", *z.tolist(), z[0] > 0] for i, z in enumerate(x))
+        csv.writer(file).writerows([head, *rows])
+    whole = np.round(20 * y).astype(int).tolist()
+    lines = [json.dumps({"id": f"a{i}", "z": z}) for i, z in enumerate(whole)]
+    (folder / "y.jsonl").write_text("\n".join(reversed(lines)))
+    ids = ["--ids_x=x.csv", "--ids_y=y.jsonl", "--ids_key=id"]
+    queries = ["--queries_x=x.csv", "--answers=x.csv", "--answers_key=id"]
+    labels = ["--labels=x.csv", "--labels_key=class"]
+    run("--x=x.csv", "--y=y.jsonl", "--ridge=1", *ids, *queries, *labels)
+    found = json.loads((tmp_path / "out" / "alignment.json").read_text())
+    assert found["rows"][0]["metrics"]["r2"] > 0.8 and found["probes"]
+    assert found["queries"]["measured"] + found["queries"]["left_out"] == ROWS
+
+
 def test_unrelated_and_mismatched_spaces_are_called_so(run, tmp_path):
     for y in ("unrelated.npy", "shuffled.npy"):
         run("--x=x.npy", f"--y={y}", "--overwrite")
@@ -226,7 +245,7 @@ def bad(folder):
         "flat": np.ones((ROWS, 2), np.float32),
         "other_ids": np.arange(ROWS) + 1000,
         "same_ids": np.arange(ROWS) // 2,
-        "whole": y.astype(int),
+        "truths": y > 0,
         "structured": np.zeros(ROWS, dtype=[("a", "f4"), ("b", "f4")]),
         "one_group": np.zeros(ROWS, int),
         "three_groups": np.arange(ROWS) % 3,
@@ -260,7 +279,8 @@ BAD = [
     (["--x=x.npy", "--y=bomb.npz"], "bytes unpack to 1073741824 bytes, refused"),
     (["--x=x.npy", "--y=path.npz"], "path.npz: member '../y.npy' has a path in its name"),
     (["--x=x.npy", "--y=structured.npy"], "structured.npy: structured dtype"),
-    (["--x=x.npy", "--y=whole.npy"], "whole.npy: embeddings must be floating point, got int64"),
+    (["--x=x.npy", "--y=truths.npy"], "truths.npy: embeddings must be numbers, got bool"),
+    (["--x=x.npy", "--y=y.npy", "--labels=objects.npy"], "save text as array.astype(str)"),
     (
         ["--x=x.npy", "--y=holes.npy"],
         "holes.npy: 2 of 90 rows hold NaN or Inf (rows 3, 5; row 3 in column 1)",

@@ -1,4 +1,4 @@
-"""Reading of embedding files (.npy, .npz, .safetensors, .parquet), and selection of their rows.
+"""Reading of embedding files of every format of `formats`, and selection of their rows.
 
 Raw files (.npy, .safetensors) are memory-mapped.
 """
@@ -6,6 +6,7 @@ Raw files (.npy, .safetensors) are memory-mapped.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from socialjepa_jax.alignment.study.formats import FORMATS, UNREADABLE, Format
 from socialjepa_jax.errors import DAMAGED_ARCHIVE, InputError
@@ -27,22 +29,23 @@ Location = str | os.PathLike[str]
 
 
 def read_latents(path: Location, key: str | None = None) -> np.ndarray:
-    """Reads a matrix of embeddings [N, D] of floating-point numbers.
+    """Reads a matrix of embeddings [N, D]: floating-point numbers, or integers made into them.
 
     Args:
-        path: .npy, .npz, .safetensors or .parquet file.
-        key: array of an .npz or .safetensors file, or column of a parquet file (lists of equal
-            length). Optional if only one fits; ignored for .npy.
+        path: file of a format of `FORMATS`.
+        key: array of an .npz or .safetensors file, column of a parquet or .csv file (lists of equal
+            length), common name of the numbered columns of a .csv file, or field of the objects of
+            a .jsonl file. Optional if only one fits; ignored for .npy.
 
     Raises:
         InputError: if the file is damaged, unsafe or has other contents; the message names it.
     """
     array = read_array(path, key, ndim=2)
-    if not _is_float(array.dtype):
-        raise InputError(f"{path}: embeddings must be floating point, got {array.dtype}")
+    if not _is_float(array.dtype) and array.dtype.kind not in "iu":
+        raise InputError(f"{path}: embeddings must be numbers, got {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{path}: embeddings must be samples x features, got {array.shape}")
-    return array
+    return array if _is_float(array.dtype) else _as_floats(array)
 
 
 def read_layers(path: Location, rows: int) -> dict[str, np.ndarray]:
@@ -53,7 +56,7 @@ def read_layers(path: Location, rows: int) -> dict[str, np.ndarray]:
     for name in matrices:
         with contextlib.suppress(InputError):  # such as lists of tokens beside the embeddings
             layers[name] = read_array(path, name)
-    return {name: z for name, z in layers.items() if _is_float(z.dtype) and len(z) == rows}
+    return {name: z for name, z in layers.items() if _is_layer(z.dtype) and len(z) == rows}
 
 
 def read_column(path: Location, key: str | None = None, *, option: str = "--key") -> np.ndarray:
@@ -114,13 +117,26 @@ def take_rows(z_ND: np.ndarray, rows: np.ndarray, *, block: int = _BLOCK_ROWS) -
     """
     if len(rows) == len(z_ND) and (rows == np.arange(len(rows))).all():
         return z_ND
-    if len(rows) * z_ND.shape[1] * z_ND.dtype.itemsize <= IN_MEMORY:
-        return np.asarray(z_ND[rows])
-    with tempfile.TemporaryFile() as file:  # the mapping outlives the name and the handle
-        taken = np.memmap(file, z_ND.dtype, "w+", shape=(len(rows), z_ND.shape[1]))
+    taken = _empty((len(rows), z_ND.shape[1]), z_ND.dtype)
     for start in range(0, len(rows), block):
         taken[start : start + block] = z_ND[rows[start : start + block]]
     return taken
+
+
+def _as_floats(z_ND: np.ndarray, *, block: int = _BLOCK_ROWS) -> np.ndarray:
+    """Converts integers, such as quantised embeddings: float32 holds those of 16 bits exactly."""
+    converted = _empty(z_ND.shape, np.float32 if z_ND.dtype.itemsize <= 2 else np.float64)
+    for start in range(0, len(z_ND), block):
+        converted[start : start + block] = z_ND[start : start + block]
+    return converted
+
+
+def _empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Returns an array to fill, in memory up to 2 GiB and beyond in a temporary file."""
+    if math.prod(shape) * np.dtype(dtype).itemsize <= IN_MEMORY:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:  # the mapping outlives the name and the handle
+        return np.memmap(file, dtype, "w+", shape=shape)
 
 
 def _format(path: Path) -> Format:
@@ -150,3 +166,8 @@ def _is_unicode(text: np.ndarray) -> bool:
 
 def _is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype in _SMALL_FLOATS
+
+
+def _is_layer(dtype: np.dtype) -> bool:
+    """True for floating point and quantised numbers; longer integers may be tokens."""
+    return _is_float(dtype) or (dtype.kind in "iu" and dtype.itemsize == 1)

@@ -1,5 +1,7 @@
 """Any damage to a file of embeddings is one `InputError`, and any array comes back as written."""
 
+import csv
+import json
 import string
 
 import ml_dtypes
@@ -17,6 +19,7 @@ from socialjepa_jax.errors import InputError
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 KINDS = ("npy", "npz", "safetensors", "parquet")
+TEXT = ("csv", "jsonl")
 DTYPES = ("f2", "f4", "f8", "i1", "u2", "i8", "u8", ml_dtypes.bfloat16, "?")
 Z = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -28,6 +31,10 @@ def write(path, z):
         np.savez_compressed(path, z=z)
     elif path.suffix == ".safetensors":
         save_file({"z": np.ascontiguousarray(z)}, path)
+    elif path.suffix == ".csv":
+        np.savetxt(path, z, delimiter=",", header="z0,z1,z2", comments="")
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"z": row}) + "\n" for row in z.tolist()))
     else:
         rows = pa.array(z.tolist(), pa.list_(pa.from_numpy_dtype(z.dtype)))
         pq.write_table(pa.table({"z": rows}), path, write_page_checksum=True)
@@ -51,19 +58,25 @@ def test_arrays_come_back_as_written(tmp_path_factory, kind, data):
     np.testing.assert_array_equal(found, z)
 
 
-@pytest.mark.parametrize("kind", ["npy", "npz", "parquet"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", *TEXT])
 @FEW
 @given(ids=st.lists(st.text(string.printable + "éß😀", min_size=1, max_size=4), min_size=1))
 def test_text_comes_back_as_written(tmp_path_factory, kind, ids):
     path = tmp_path_factory.mktemp("ids") / f"z.{kind}"
     if kind == "parquet":
         pq.write_table(pa.table({"z": ids}), path)
+    elif kind == "csv":
+        ids = [f"x{i}" for i in ids]  # digits alone would be read as integers
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["z"], *([i] for i in ids)])
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps({"z": i}) + "\n" for i in ids))
     else:
         write(path, np.array(ids))
     assert files.read_column(path).tolist() == ids
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[*KINDS, *TEXT])
 def intact(request, tmp_path_factory):
     """A file and its content."""
     path = tmp_path_factory.mktemp("intact") / f"z.{request.param}"

@@ -46,6 +46,22 @@ def test_bfloat16_is_read_as_such(tmp_path, kind):
     np.testing.assert_array_equal(found.astype(np.float32), Z)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "<i2", ">u2", "i4", "i8", "u8"])
+def test_quantised_embeddings_become_floats(tmp_path, monkeypatch, dtype):
+    """Exactly, whatever their type, and beyond the memory in a file."""
+    z = np.array([[0, 1], [np.iinfo(dtype).max % 2**53, 2]], dtype)
+    np.save(tmp_path / "z.npy", z)
+    for limit in (1 << 31, 0):
+        monkeypatch.setattr(files, "IN_MEMORY", limit)
+        found = files.read_latents(tmp_path / "z.npy")
+        assert found.dtype == (np.float32 if z.itemsize <= 2 else np.float64)
+        assert isinstance(found, np.memmap) == (not limit)
+        assert found.astype(int).tolist() == z.astype(int).tolist()
+    np.savez(tmp_path / "z.npz", quantised=z, tokens=z.astype(np.int64))
+    layers = files.read_layers(tmp_path / "z.npz", 2)
+    assert list(layers) == (["quantised"] if z.itemsize == 1 else [])
+
+
 def test_fortran_order_and_memory_mapping(tmp_path):
     np.save(tmp_path / "z.npy", np.asfortranarray(Z))
     found = files.read_latents(tmp_path / "z.npy")
@@ -102,9 +118,9 @@ def bad_npy(tmp_path):
         "half a header": (good[:40], "damaged"),
         "not npy": (b"hello world", "damaged"),
         "empty": (b"", "damaged"),
-        "objects": (npy_bytes(tmp_path, np.array([{}, []], object)), "never unpickled"),
+        "objects": (npy_bytes(tmp_path, np.array([{}, []], object)), "never unpickled; save text"),
         "structured": (npy_bytes(tmp_path, structured), "structured dtype"),
-        "integers": (npy_bytes(tmp_path, Z.astype(int)), "must be floating point"),
+        "truths": (npy_bytes(tmp_path, Z > 1), "must be numbers, got bool"),
         "one axis": (npy_bytes(tmp_path, Z[0]), "samples x features"),
         "no rows": (npy_bytes(tmp_path, Z[:0]), "samples x features"),
         "dtype of another literal": (good.replace(b"'<f4'", b"'<f,'", 1), "damaged"),
@@ -349,7 +365,7 @@ def test_missing_files_and_unknown_kinds(tmp_path):
     with pytest.raises(InputError, match="File name too long"):
         files.read_latents(tmp_path / f"{300 * 'z'}.npy")
     with pytest.raises(InputError, match=r"expected a file ending in \.npy"):
-        files.read_latents(tmp_path / "z.csv")
+        files.read_latents(tmp_path / "z.txt")
 
 
 def test_missing_values_in_parquet_are_counted(tmp_path):
