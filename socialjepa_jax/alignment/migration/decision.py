@@ -91,20 +91,38 @@ def decide_classifiers(probes: Probes, retention: float) -> str:
     return "carry" if own > 0.0 and carried >= retention * own else "do not carry"
 
 
+@dataclass(frozen=True)
+class Growth:
+    """Rise of R2 at the end of the curve of pairs.
+
+    Attributes:
+        fewer: the number of pairs that is compared, at most 2/3 of all.
+        pairs: all fitted pairs.
+        rise: of R2 between the two.
+        doubling: of R2 for twice the pairs, if it is the same for every doubling between the two.
+    """
+
+    fewer: int
+    pairs: int
+    rise: float
+    doubling: float
+
+
 def decide_pairs(budget: list[curves.Row]) -> str:
     """Decides whether R2 still rises with the number of pairs."""
-    return "get more" if gain_of_doubling(budget) > RISING else "enough"
+    return "get more" if growth(budget).doubling > RISING else "enough"
 
 
-def gain_of_doubling(budget: list[curves.Row]) -> float:
-    """Returns the gain in R2 from the last doubling of the pairs, along the curve of a study."""
+def growth(budget: list[curves.Row]) -> Growth:
+    """Measures how R2 rises along the curve of a study."""
     pairs = np.unique([row["pairs"] for row in budget])
     r2 = [np.mean([row["r2"] for row in budget if row["pairs"] == n]) for n in pairs]
     smaller = np.flatnonzero(pairs <= pairs[-1] / 1.5)
     if not len(smaller):
-        return 0.0
+        return Growth(int(pairs[-1]), int(pairs[-1]), 0.0, 0.0)
     i = int(smaller[-1])
-    return float((r2[-1] - r2[i]) / np.log2(pairs[-1] / pairs[i]))
+    rise = float(r2[-1] - r2[i])
+    return Growth(int(pairs[i]), int(pairs[-1]), rise, rise / float(np.log2(pairs[-1] / pairs[i])))
 
 
 def is_related(study: Study) -> bool | str:
@@ -123,10 +141,10 @@ def _warnings(study: Study) -> list[str]:
 
 def _of_sizes(study: Study) -> list[str]:
     pairs, features = study.linear_map.n_train, study.linear_map.w.shape[1]
-    rises = gain_of_doubling(study.budget) > RISING
-    if pairs >= features and not rises:
+    if pairs >= features:
         return []
-    than = "and R² still rises: get more" if rises else "but R² no longer rises with more"
+    rises = decide_pairs(study.budget) == "get more"
+    than = "and still rising: get more" if rises else "and R² no longer rises with more"
     return [f"{pairs:,} pairs for {features:,} features {than}."]
 
 

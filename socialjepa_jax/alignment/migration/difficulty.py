@@ -24,6 +24,7 @@ from socialjepa_jax.alignment.study.settings import Pair, Settings
 MADE = 1_000  # queries that are made at most, for the number and for each point of the curve
 CURVE_DOCUMENTS = 20_000  # that the curve searches at most
 SCALES = (0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.25, 1.6)  # of offsets between random documents
+LEAST_RECALL = 0.1  # below which a ratio of recalls is noise
 _DRAWS = 200
 _90_PERCENT = 1.645  # deviations of a normal distribution on either side
 _TRANSFER = 0.06  # deviation of predictions from truth beyond that of sampling, at retention 1/2
@@ -73,7 +74,7 @@ def retention_curve(
         settings: similarity and seed.
 
     Returns:
-        A point for each of `SCALES` at which full re-embedding finds anything.
+        A point for each of `SCALES` at which full re-embedding finds `LEAST_RECALL`.
     """
     rng = np.random.default_rng(settings.seed)
     rows_P = _sampled(held, MADE, rng)
@@ -85,7 +86,7 @@ def retention_curve(
     for scale in SCALES:
         made = _hits(linear_map, documents, rows_P, scale * offset_PE, settings.similarity)
         full, kept = (float(hit_P.mean()) for hit_P in made)
-        if full > 0.0:
+        if full >= LEAST_RECALL:
             points.append(Point(scale, full, kept / full))
     return points
 

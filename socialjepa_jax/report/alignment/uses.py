@@ -114,7 +114,7 @@ def _curve(study: Study) -> html.Html:
     ]
     caption = (
         "Queries made from held-out documents, moved by differences between random documents, "
-        "times the number on the left: the harder they are, the less the old index keeps."
+        "times the number on the left, in the old index after the reverse regression."
     )
     table = tables.Table(columns, rows, corner="made queries", caption=caption)
     return html.folded("Retention predicted without queries", tables.to_html(table))

@@ -13,7 +13,7 @@ from socialjepa_jax.alignment.migration.decision import (
     RISING,
     Decision,
     Probes,
-    gain_of_doubling,
+    growth,
 )
 from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study.study import Study
@@ -75,7 +75,7 @@ def _relation(study: Study, names: tuple[str, str], decision: Decision) -> str:
 
 
 def _units(r2: float, raw: float) -> str:
-    return "" if rounded(r2) == rounded(raw) else "in raw units; features of equal weight: "
+    return "" if rounded(r2) == rounded(raw) else "with all features given equal weight: "
 
 
 def _search(study: Study, names: tuple[str, str], decision: Decision) -> str:
@@ -83,28 +83,30 @@ def _search(study: Study, names: tuple[str, str], decision: Decision) -> str:
     if ceilings is None or CEILING not in ceilings.ways:
         return _without_queries(study, names)
     full, kept = ceilings.ways[CEILING], ceilings.ways[BRIDGE]
+    old = ""
+    if "x_in_x" in ceilings.ways:
+        recall = _percent(ceilings.ways["x_in_x"].scores[RECALL])
+        old = f"{recall} by the index of {names[0]} with its own queries, "
     found = (
-        f"Of {ceilings.number:,} queries, re-embedding all documents with {names[1]} answers "
-        f"{_percent(full.scores[RECALL])} first; queries of {names[1]}, mapped into the index of "
-        f"{names[0]}, {_percent(kept.scores[RECALL])}: {_percent(kept.retention)} of that, "
-        f"{_shares(kept.interval)}."
+        f"Of {ceilings.number:,} queries are answered first: {old}"
+        f"{_percent(kept.scores[RECALL])} by that index with queries of {names[1]} mapped back by "
+        f"the reverse regression, {_percent(full.scores[RECALL])} after full re-embedding. Mapped "
+        f"queries keep {_percent(kept.retention)} of that, {_shares(kept.interval)}; the limit is "
+        f"{_percent(share)} (--retention)."
     )
-    asked = f"{_percent(share)} of it were asked for."
     return {
         "keep": f"Yes, with queries of {names[0]}: {_old_index(ceilings)} {found}",
-        "bridge": f"Yes, with queries of {names[1]} mapped into it. {found} At least {asked}",
-        "re-embed": f"No, embed the documents anew with {names[1]}. {found} At least {asked}",
-        "measure with queries": f"Not known: measure more queries. {found} {asked}",
+        "bridge": f"Yes, with queries of {names[1]} mapped back. {found}",
+        "re-embed": f"No, embed the documents anew with {names[1]}. {found}",
+        "measure with queries": f"Not known: measure more queries. {found}",
     }[decision.search]
 
 
 def _old_index(ceilings: Ceilings) -> str:
-    old = ceilings.ways["x_in_x"].scores[RECALL]
     low, high = ceilings.gain_interval.low, ceilings.gain_interval.high
     return (
-        f"it answers {_percent(old)} first, and full re-embedding is not clearly better "
-        f"(difference {rounded(100 * ceilings.gain, 1)} points, 95 % interval "
-        f"{rounded(100 * low, 1)} to {rounded(100 * high, 1)})."
+        f"full re-embedding is not clearly better ({rounded(100 * ceilings.gain, 1)} points, 95 % "
+        f"interval {rounded(100 * low, 1)} to {rounded(100 * high, 1)})."
     )
 
 
@@ -114,9 +116,9 @@ def _without_queries(study: Study, names: tuple[str, str]) -> str:
     if back is None:
         return asked
     return (
-        f"{asked} Without them only this is known: items of {names[1]}, mapped back, have "
-        f"{_percent(back.value)} of their 10 nearest items in {names[0]} in common with those in "
-        f"{names[1]} itself{_between(back.interval)}.{_by_difficulty(study)}"
+        f"{asked} From documents alone: of the 10 items nearest to an item of {names[1]}, "
+        f"{_percent(back.value)} are among the 10 nearest in {names[0]} when it is mapped back"
+        f"{_between(back.interval)}.{_by_difficulty(study)}"
     )
 
 
@@ -131,9 +133,8 @@ def _by_difficulty(study: Study) -> str:
     asked = _listed([_percent(level) for level in levels])
     found = _listed([_percent(float(np.interp(level, recalls, kept))) for level in levels])
     return (
-        f" Of queries that full re-embedding answers first in {asked} of cases, the old index "
-        f"would keep about {found}, if they differ from their answers as documents from each "
-        "other."
+        f" Of made queries that full re-embedding answers first in {asked} of cases, mapped ones "
+        f"keep {found} of these answers; real queries may be easier or harder to map."
     )
 
 
@@ -149,20 +150,25 @@ def _classifiers(names: tuple[str, str], decision: Decision, probes: Probes, sha
     )
     first = {"carry": "Yes.", "do not carry": "No."}
     return (
-        f"{first[decision.classifiers]} A classifier of {names[0]} is right on {own} of the "
-        f"held-out items there, and on {carried} in {names[1]} after the map (trained anew on "
-        f"{names[1]}: {oracle}; always the most frequent class: {frequent}). At least "
-        f"{_percent(share)} of what it gains over the most frequent class were asked for."
+        f"{first[decision.classifiers]} A logistic classifier of {names[0]} is right on {own} of "
+        f"the held-out items there, and on {carried} in {names[1]} when it is carried by the "
+        f"reverse regression; one trained anew on {names[1]} on {oracle}, the most frequent class "
+        f"alone on {frequent}. The limit is {_percent(share)} of what it gains on {names[0]} over "
+        "the most frequent class (--retention)."
     )
 
 
 def _pairs(study: Study, decision: Decision) -> str:
-    gain = gain_of_doubling(study.budget)
-    first = "Yes." if decision.pairs == "enough" else "No, get more."
-    return (
-        f"{first} The last doubling of their number changed R² by {rounded(gain, 3)} (more than "
-        f"{RISING} counts as rising); the map was fitted on {study.linear_map.n_train:,}."
+    found, held = growth(study.budget), study.split.num_held_out
+    first = "Yes." if decision.pairs == "enough" else "No, R² still rises with their number."
+    said = (
+        f"{first} From {found.fewer:,} to {found.pairs:,} pairs R² rose by "
+        f"{rounded(found.rise, 3)}, {rounded(found.doubling, 3)} a doubling (the limit is "
+        f"{RISING})."
     )
+    if decision.pairs == "get more" and held > study.linear_map.n_train:
+        said += f" {held:,} pairs are held out: a smaller --test_fraction leaves more to fit."
+    return said
 
 
 def _distances(study: Study) -> str:

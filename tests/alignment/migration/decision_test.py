@@ -73,16 +73,19 @@ def curve(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "gain", "answer"),
+    ("values", "fewer", "rise", "doubling", "answer"),
     [
-        ({50: 0.1, 100: 0.5, 200: 0.53}, 0.03, "get more"),
-        ({50: 0.1, 100: 0.5, 200: 0.51}, 0.01, "enough"),
-        ({100: 0.4, 200: 0.5, 210: 0.5}, 0.1 / np.log2(2.1), "get more"),  # 200 are almost all
-        ({100: 0.4}, 0.0, "enough"),
+        ({50: 0.1, 100: 0.5, 200: 0.53}, 100, 0.03, 0.03, "get more"),
+        ({50: 0.1, 100: 0.5, 200: 0.51}, 100, 0.01, 0.01, "enough"),
+        ({50: 0.1, 100: 0.5, 400: 0.53}, 100, 0.03, 0.015, "enough"),
+        ({100: 0.4, 200: 0.5, 210: 0.5}, 100, 0.1, 0.1 / np.log2(2.1), "get more"),
+        ({100: 0.4}, 100, 0.0, 0.0, "enough"),
     ],
 )
-def test_pairs(values, gain, answer):
-    assert decision.gain_of_doubling(curve(values)) == pytest.approx(gain)
+def test_pairs(values, fewer, rise, doubling, answer):
+    found = decision.growth(curve(values))
+    assert (found.fewer, found.pairs) == (fewer, max(values))
+    assert (found.rise, found.doubling) == (pytest.approx(rise), pytest.approx(doubling))
     assert decision.decide_pairs(curve(values)) == answer
 
 
@@ -136,7 +139,6 @@ def test_a_sound_study_has_no_warnings():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"budget": curve({80: 0.5, 200: 0.9})}, "200 pairs for 4 features and R² still rises"),
         ({"metrics": {"forward": {"r2": 0.23, "r2_raw": 0.99}}}, "R² is 0.99 in raw units of y"),
         ({"faint": {"x": np.array([2]), "y": np.array([])}}, "1 of 4 features of x vary by less"),
         (
@@ -165,9 +167,9 @@ def test_few_pairs_are_named_with_what_their_curve_says():
     small.n_train, small.w = 160, np.zeros((3, 384))
     rising = study(linear_map=small, budget=curve({80: 0.5, 160: 0.6}))
     (warning,) = decision.decide(rising, {}).warnings
-    assert warning == "160 pairs for 384 features and R² still rises: get more."
+    assert warning == "160 pairs for 384 features and still rising: get more."
     (warning,) = decision.decide(study(linear_map=small), {}).warnings
-    assert warning == "160 pairs for 384 features but R² no longer rises with more."
+    assert warning == "160 pairs for 384 features and R² no longer rises with more."
 
 
 @pytest.mark.parametrize(
