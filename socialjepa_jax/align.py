@@ -47,7 +47,7 @@ from socialjepa_jax.alignment.study.inputs import (
     printable,
     read_spaces,
 )
-from socialjepa_jax.alignment.study.settings import Settings
+from socialjepa_jax.alignment.study.settings import Settings, Split
 from socialjepa_jax.alignment.study.spaces import compare_spaces
 from socialjepa_jax.alignment.study.study import Progress, run_study
 from socialjepa_jax.alignment.threads import one_blas_thread
@@ -284,9 +284,11 @@ def _align_pair(
         settings,
         groups=spaces.groups,
         strata=spaces.strata,
+        labels=spaces.labels,
         queries=queries,
         progress=say,
     )
+    _print_remarks(study.split)
     probes = scoring.probe_scores(study, spaces)
     decision = decide(study, probes)
     with _staged(out) as folder:  # before the figures, which take long and may fail
@@ -299,11 +301,21 @@ def _align_pair(
     return decision
 
 
+def _print_remarks(split: Split) -> None:
+    for line in split.remarks:
+        print(line)
+
+
 def _align_spaces(spaces: Spaces, settings: Settings, out: Path, say: Progress) -> None:
     say("fitting every pair")
     comparison = compare_spaces(
-        spaces.latents, settings, groups=spaces.groups, strata=spaces.strata
+        spaces.latents,
+        settings,
+        groups=spaces.groups,
+        strata=spaces.strata,
+        labels=spaces.labels,
     )
+    _print_remarks(comparison.split)
     probes = scoring.space_probes(comparison, spaces)
     with _staged(out) as folder:
         outputs.write_spaces(folder, comparison, spaces, settings, probes)

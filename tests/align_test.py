@@ -82,7 +82,9 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
     out = tmp_path / "out"
     arguments = ["--x=x.npy", "--y=shuffled.npy", "--ids_x=ids_x.npy", "--ids_y=ids_y.npy"]
     arguments += ["--labels=labels.npy", "--groups=groups.npy"]
-    assert run(*arguments) == f"Report: {out / 'report.html'}\n"
+    mixed = "groups hold several classes, so the split is not stratified by label"
+    said = run(*arguments).splitlines()
+    assert said[0] == mixed and said[-1] == f"Report: {out / 'report.html'}"
     given = {row["back"]: row for row in rows_of(out) if row["row"] == "given"}
     shuffled = {row["back"]: row for row in rows_of(out) if row["row"] == "mismatched"}
     assert set(given) == set(shuffled) == {"inverse", "regression", "none", "forward"}
@@ -99,6 +101,7 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
         "oracle",
         "held-out groups, each about",
         "NOS@10",
+        f"{mixed}.",
     ):
         assert words in page
     with (out / "items.csv").open() as file:
@@ -147,13 +150,21 @@ def test_queries_and_gates(run, folder, tmp_path):
 
 
 def test_without_null_and_intervals_the_page_has_neither(run, tmp_path):
-    run("--x=x.npy", "--y=y.npy", "--permutations=0", "--resamples=0", "--labels=labels.npy")
+    """Nor measures that 11 held-out items determine: 10 of the 10 others are near."""
+    nothing = ["--permutations=0", "--resamples=0", "--test_fraction=0.12"]
+    run("--x=x.npy", "--y=y.npy", *nothing, "--labels=labels.npy")
     found = json.loads((tmp_path / "out" / "alignment.json").read_text())
     assert found["verdict"]["related"] == "not tested"
     assert {row["row"] for row in found["rows"]} == {"given"} and found["null"] == {}
     assert found["rows"][0]["intervals"]["r2"] == [None, None]
     page = reading.Page((tmp_path / "out" / "report.html").read_text()).text
     assert "shuffled pairs were not tried" in page and "n/a" not in page and "nan" not in page
+    assert found["rows"][0]["metrics"]["n_test"] == 11
+    assert not any("@10" in key for row in found["rows"] for key in row["metrics"])
+    assert found["without_news"] == {"mutual_knn@10": 1.0}
+    assert found["similarity"].keys() >= {"svcca", "cknna@10"} - found["without_news"].keys()
+    assert "mutual_knn@10" not in found["similarity"]
+    assert "with so few items: mutual 10-NN, NOS@10." in page
 
 
 def test_two_columns_of_one_file(run, folder, tmp_path):

@@ -94,6 +94,7 @@ def _pair_json(study: Study, spaces: Spaces, probes: Probes, decision: Decision)
         "null": _null_json(study.null),
         "null_rows": study.num_resampled,
         "similarity": study.similarity,
+        "without_news": study.without_news,
         "effective_rank": study.ranks,
         "references": {name: asdict(entry) for name, entry in study.references.items()},
         "relative": {"anchors": study.relative[0], **study.relative[1]},

@@ -6,7 +6,7 @@ histogram wherever the bound on its error is at most 1e-3; the error is about 1e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from socialjepa_jax.alignment.moments import Float64, as_pairs, weak_features
 from socialjepa_jax.alignment.neighbourhoods import unit_rows
 
 K = 10  # neighbours
+NO_NEWS = 0.95  # share of its best value from which on a measure of shuffled rows says nothing
+_ORDERS = 3  # random orders of the rows whose mean is taken
 _KEYS = ("dsc", "dsc_bound", f"nos@{K}", "cka", "cka_debiased")
 
 
@@ -31,8 +33,10 @@ def map_scores(
     """Scores a map: `mse`, `r2`, and `<back>/<key>` of `space_scores` for every common space.
 
     Args:
-        linear_map, x_test, y_test: as for `evaluate`, N >= 4; NOS needs N > 10.
+        linear_map, x_test, y_test: as for `evaluate`, N >= 4.
         backs: common spaces, see `evaluate`.
+
+    NOS is left out as by `telling`.
     """
     x, y = as_pairs(x_test, y_test, "x_test", "y_test")
     x, y = linear_map.standardize(x, y)
@@ -49,7 +53,22 @@ def map_scores(
 def space_scores(a: Float64, b: Float64) -> dict[str, float]:
     """Scores two sets of latents in one space: see `_KEYS`."""
     metrics = geometry_metrics(a, b, (K,), exact=False)
-    return {key: metrics[key] for key in _KEYS if key in metrics}
+    return telling({key: metrics[key] for key in _KEYS if key in metrics}, len(a))
+
+
+def telling(metrics: Mapping[str, float], count: int) -> dict[str, float]:
+    """Leaves out NOS@k where chance is nearly its best value: k of nearly k other rows agree.
+
+    Args:
+        metrics: with keys such as `nos@10`.
+        count: rows that were measured.
+    """
+
+    def tells(key: str) -> bool:
+        name, _, k = key.rpartition("@")
+        return not name.endswith(("nos", "nos_expected")) or int(k) < NO_NEWS * (count - 1)
+
+    return {key: value for key, value in metrics.items() if tells(key)}
 
 
 def row_errors(
@@ -106,3 +125,20 @@ class MapFreeScores:
             scores[f"mutual_knn@{K}"] = float(common / (K * len(y)))
             scores[f"cknna@{K}"] = neighbourhoods.kernel_cknna(a, b)
         return scores
+
+    def without_news(self, seed: int) -> dict[str, float]:
+        """Returns the measures that are nearly 1, their best value, whatever the rows of y are.
+
+        So few rows, or so many features, determine them: random subspaces of P and Q dimensions
+        have a whitened R2 of max(P, Q) / (N - 1).
+
+        Args:
+            seed: of the orders of the rows.
+
+        Returns:
+            Measure -> its mean over rows in random orders.
+        """
+        rng = np.random.default_rng(seed)
+        runs = [self(rng.permutation(len(self._x))) for _ in range(_ORDERS)]
+        means = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
+        return {key: mean for key, mean in means.items() if mean >= NO_NEWS}

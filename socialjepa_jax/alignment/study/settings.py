@@ -17,6 +17,7 @@ from socialjepa_jax.alignment.maps import LinearMap
 from socialjepa_jax.alignment.migration.search import SIMILARITIES
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.permutation import Null, permutation_null, permute
+from socialjepa_jax.alignment.study import stratify
 from socialjepa_jax.errors import InputError, check_in_range, check_one_of
 
 MIN_PAIRS = 20
@@ -136,6 +137,7 @@ class Split:
         test: measured rows.
         resampled: sample of the measured rows, for nulls, intervals and curves.
         num_held_out: number of held-out rows, of which at most `TEST_ROWS` are measured.
+        remarks: what keeps the classes from equal shares in both parts.
     """
 
     train: np.ndarray
@@ -143,30 +145,45 @@ class Split:
     test: np.ndarray
     resampled: np.ndarray
     num_held_out: int
+    remarks: tuple[str, ...] = ()
 
     @staticmethod
-    def draw(groups: np.ndarray, settings: Settings, first: np.ndarray | None = None) -> Split:
+    def draw(
+        groups: np.ndarray,
+        settings: Settings,
+        first: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> Split:
         """Holds out whole groups and samples the rows of every part.
 
         Args:
             groups: [N] labels.
             settings: of the study.
             first: row numbers that must be held out, as the answers of queries must.
+            labels: [N] classes, as for `hold_out`.
         """
         seed = settings.seed
-        held_N = hold_out(groups, settings.test_fraction, seed, first)
+        held_N = hold_out(groups, settings.test_fraction, seed, first, labels)
         train, held = np.flatnonzero(~held_N), np.flatnonzero(held_N)
         test = sample_rows(held, TEST_ROWS, seed)
         resampled = sample_rows(test, RESAMPLED_ROWS, seed)
-        return Split(train, sample_rows(train, TRAIN_ROWS, seed), test, resampled, len(held))
+        sample = sample_rows(train, TRAIN_ROWS, seed)
+        remarks = () if labels is None else stratify.remarks(groups, labels, held_N)
+        return Split(train, sample, test, resampled, len(held), remarks)
 
 
 def hold_out(
-    groups: np.ndarray, fraction: float, seed: int, first: np.ndarray | None = None
+    groups: np.ndarray,
+    fraction: float,
+    seed: int,
+    first: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
 ) -> np.ndarray:
     """Marks whole groups, in random order, until `fraction` of all rows is held out: bool [N].
 
     At least two groups are on either side. The groups of the rows `first` are held out in any case.
+    With labels, every class is held out to the same share, as nearly as its whole groups allow;
+    unless a group holds several classes, which makes labels count for nothing.
 
     Raises:
         InputError: if the fraction or the number of groups leaves a part empty.
@@ -178,6 +195,10 @@ def hold_out(
     required = np.zeros(len(sizes), bool)
     required[group_N[[] if first is None else first]] = True
     order = order[np.argsort(~required[order], kind="stable")]
+    class_G = None if labels is None else stratify.classes(group_N, labels)
+    if class_G is not None:
+        share_G = stratify.shares_before(order, sizes, class_G)
+        order = order[np.lexsort((share_G[order], ~required[order]))]
     filled = int(np.searchsorted(np.cumsum(sizes[order]), fraction * len(groups))) + 1
     taken = min(max(filled, MIN_GROUPS, int(required.sum())), len(sizes) - MIN_GROUPS)
     if taken < max(MIN_GROUPS, required.sum()):

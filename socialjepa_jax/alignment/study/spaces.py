@@ -72,32 +72,33 @@ def compare_spaces(
     *,
     groups: np.ndarray | None = None,
     strata: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
 ) -> Comparison:
     """Fits maps in both directions between every two spaces, and a hub between all.
 
     Args:
         spaces: K raw latents [N, D_k].
-        settings, groups, strata: as for `run_study`.
+        settings, groups, strata, labels: as for `run_study`.
 
     Raises:
         InputError: if there are too few pairs, or the test part of a space is constant.
     """
     check_pairs(len(spaces[0]))
     group_N = np.arange(len(spaces[0])) if groups is None else groups
-    split = Split.draw(group_N, settings)
+    split = Split.draw(group_N, settings, labels=labels)
     for i, z in enumerate(spaces):
         check_test(f"space {i + 1}", z[split.test])
     train, test = ([z[rows] for z in spaces] for rows in (split.train, split.test))
     bootstrap = GroupBootstrap(
         resampling.group_weights(group_N[split.test], settings.resamples, settings.seed)
     )
-    labels = [None if a is None else (a[split.train], a[split.test]) for a in (groups, strata)]
+    kept = [None if a is None else (a[split.train], a[split.test]) for a in (groups, strata)]
     hub = fit_hub(train, scale=True)
     pairs = {}
     for i, j in itertools.permutations(range(len(spaces)), 2):
         train_pair, test_pair = (train[i], train[j]), (test[i], test[j])
         linear_map = settings.fit(*train_pair, group_N[split.train])
-        null = settings.null(linear_map, _r2_score, train_pair, test_pair, labels)
+        null = settings.null(linear_map, _r2_score, train_pair, test_pair, kept)
         through_hub = hub.translate(test[i], i, j)
         pairs[i, j] = PairResult(
             linear_map,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from socialjepa_jax.alignment.study.scores import (
     faint_columns,
     map_scores,
     row_errors,
+    telling,
 )
 from socialjepa_jax.alignment.study.settings import (
     TRAIN_ROWS,
@@ -51,6 +53,7 @@ from socialjepa_jax.alignment.study.settings import (
 from socialjepa_jax.errors import as_array
 
 Progress = Callable[[str], None]
+Value = TypeVar("Value")
 
 _DRAWN_BINS = 64  # side of the histogram of distances that is drawn; divides compare.BINS
 
@@ -86,6 +89,7 @@ class Study:
         group_r2: group -> R2, for groups with at least 2 measured rows.
         ceiling: R2 that repeats of a state allow; NaN without repeats.
         similarity: map-free similarities by name, on the resampled rows.
+        without_news: similarities that are left out of it, since shuffled rows reach this value.
         ranks: effective ranks of x and of y, on the resampled rows.
     """
 
@@ -115,6 +119,7 @@ class Study:
     group_r2: dict[str, float]
     ceiling: float
     similarity: dict[str, float]
+    without_news: dict[str, float]
     ranks: dict[str, float]
 
     @property
@@ -140,6 +145,7 @@ def run_study(
     *,
     groups: np.ndarray | None = None,
     strata: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
     queries: Queries | None = None,
     progress: Progress = lambda stage: None,
 ) -> Study:
@@ -152,6 +158,7 @@ def run_study(
         groups: [N] labels of rows that must not be split (objects, or states with repeats); None:
             single rows.
         strata: [N] labels within which the null shuffles pairs; None: all rows.
+        labels: [N] classes, of which both parts of the split get equal shares, see `hold_out`.
         queries: of the index; their answers are held out first.
         progress: called with the name of every stage when it begins.
 
@@ -159,22 +166,28 @@ def run_study(
         InputError: if there are too few pairs, or the test part is constant.
     """
     groups, strata = _labels(groups, "groups"), _labels(strata, "strata")
+    first = None
     group_N = np.arange(len(x)) if groups is None else groups
     if queries is not None:
         check_queries(queries, x, y)
         queries = queries.measured(group_N, settings.seed)
+        first = queries.documents
     progress("fitting the map")
-    split, train, test, sample, linear_map = _fit_split(x, y, group_N, settings, queries)
+    x, y = checked_pairs(x, y, "x", "y")
+    check_pairs(len(x))
+    split = Split.draw(group_N, settings, first, _labels(labels, "labels"))
+    train, test, sample, linear_map = _fit_split(x, y, group_N, settings, split)
     bootstrap = GroupBootstrap.of(group_N, split, settings)
     part = split.train_sample, split.resampled
-    labels = [None if a is None else (a[part[0]], a[part[1]]) for a in (groups, strata)]
+    kept = [None if a is None else (a[part[0]], a[part[1]]) for a in (groups, strata)]
     similarity = settings.similarity
 
     def null_scores(linear_map: LinearMap, x: Float64, y: Float64) -> dict[str, float]:
         return {**map_scores(linear_map, x, y), **search_scores(linear_map, x, y, similarity)}
 
     progress(f"measuring {len(split.test):,} held-out pairs")
-    metrics = {back: evaluate(linear_map, *test, back=back) for back in BACKS}
+    count = len(split.test)
+    metrics = {back: telling(evaluate(linear_map, *test, back=back), count) for back in BACKS}
     intervals, differences = map_intervals(linear_map, sample, metrics, bootstrap)
     map_free = MapFreeScores(*linear_map.standardize(*sample))
     novelty = {name: fit_novelty(z) for name, z in zip("xy", train)}
@@ -183,11 +196,12 @@ def run_study(
     ceilings, prediction = None, None
     if queries is not None:
         progress(f"searching {len(queries):,} queries among {len(x):,} documents")
-        shuffled = settings.shuffled_maps(linear_map, train, labels, FITS)
+        shuffled = settings.shuffled_maps(linear_map, train, kept, FITS)
         ceilings = search_all(linear_map, (x, y), queries, settings, shuffled)
         prediction = predict_retention(linear_map, (x, y), split.test, queries, settings)
     progress(f"fitting {settings.permutations} times on shuffled pairs")
-    null = settings.null(linear_map, null_scores, train, sample, labels, map_free)
+    null = settings.null(linear_map, null_scores, train, sample, kept, map_free)
+    without_news = map_free.without_news(settings.seed)
     progress("comparing other maps")
     references = compare_maps(linear_map, train, sample, group_N[part[0]], bootstrap, settings)
     progress("fitting fewer and wrong pairs")
@@ -199,7 +213,7 @@ def run_study(
         metrics=metrics,
         intervals=intervals,
         differences=differences,
-        null=null,
+        null=Null(_less(null.observed, without_news), _less(null.samples, without_news)),
         references=references,
         relative=relative_scores(train, sample, bootstrap, settings.seed),
         searches=searches,
@@ -218,9 +232,14 @@ def run_study(
         novelty_scores={name: novelty[name].score(z) for name, z in zip("xy", test)},
         group_r2={} if groups is None else _group_r2(linear_map, test, groups[split.test]),
         ceiling=_ceiling(linear_map, y, groups, settings.seed),
-        similarity=map_free(),
+        similarity=_less(map_free(), without_news),
+        without_news=without_news,
         ranks={name: effective_rank(z) for name, z in zip("xy", sample)},
     )
+
+
+def _less(values: Mapping[str, Value], without: Mapping[str, float]) -> dict[str, Value]:
+    return {key: value for key, value in values.items() if key not in without}
 
 
 def _labels(values: np.ndarray | None, name: str) -> np.ndarray | None:
@@ -228,23 +247,19 @@ def _labels(values: np.ndarray | None, name: str) -> np.ndarray | None:
 
 
 def _fit_split(
-    x: np.ndarray, y: np.ndarray, groups: np.ndarray, settings: Settings, queries: Queries | None
-) -> tuple[Split, Pair, Pair, Pair, LinearMap]:
-    """Splits the rows and fits the map.
+    x: np.ndarray, y: np.ndarray, groups: np.ndarray, settings: Settings, split: Split
+) -> tuple[Pair, Pair, Pair, LinearMap]:
+    """Takes the rows of a split and fits the map.
 
     Returns:
-        The split; the pairs of `train_sample`, `test` and `resampled`; and the map of all training
-        rows.
+        The pairs of `train_sample`, `test` and `resampled`; and the map of all training rows.
     """
-    x, y = checked_pairs(x, y, "x", "y")
-    check_pairs(len(x))
-    split = Split.draw(groups, settings, None if queries is None else queries.documents)
     parts = (split.train_sample, split.test, split.resampled)
     train, test, sample = ((x[rows], y[rows]) for rows in parts)
     for name, z in zip("xy", test):
         check_test(name, z)
     all_x, all_y = (files.take_rows(z, split.train) for z in (x, y))
-    return split, train, test, sample, settings.fit(all_x, all_y, groups[split.train])
+    return train, test, sample, settings.fit(all_x, all_y, groups[split.train])
 
 
 def _joint(linear_map: LinearMap, test: Pair) -> np.ndarray:

@@ -91,7 +91,7 @@ def _subtitle(study: Study, spaces: Spaces) -> str:
         f"x is {spaces.names[0]} ({x.shape[1]} features), y is {spaces.names[1]} "
         f"({y.shape[1]} features). {len(x):,} pairs{grouped}: {linear_map.n_train:,} fitted, "
         f"{held_out:,} held out{measured}. W by {linear_map.method}{ridge}."
-        f"{''.join(f' {line}.' for line in spaces.remarks())}"
+        f"{''.join(f' {line}.' for line in (*spaces.remarks(), *study.split.remarks))}"
     )
 
 

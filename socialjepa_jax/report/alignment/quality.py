@@ -9,6 +9,7 @@ import numpy as np
 from socialjepa_jax.alignment import resampling
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.neighbourhoods import chance_corrected_nos
+from socialjepa_jax.alignment.study.scores import NO_NEWS
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.report import html, tables
 
@@ -166,5 +167,19 @@ def _similarities(study: Study) -> html.Html:
         f"Similarity without any map, on {study.num_resampled:,} held-out pairs. Few items or a "
         "low rank raise all of these, which is why the shuffled value stands beside; p is at least "
         f"{1 / (1 + len(study.null)):.3f} with {len(study.null)} shuffles. Effective rank: {ranks}."
+        f"{_left_out(study)}"
     )
     return tables.to_html(tables.Table(columns, rows, caption=caption))
+
+
+def _left_out(study: Study) -> str:
+    """Says which measures of the page are not shown, and why."""
+    named = [label for key, (label, _) in _SIMILARITIES.items() if key in study.without_news]
+    if study.num_test > 10 and "nos@10" not in study.metrics["forward"]:
+        named.append("NOS@10")
+    if not named:
+        return ""
+    return (
+        f" Not shown, since shuffled pairs come within {1 - NO_NEWS:.2f} of the best value with so "
+        f"few items: {', '.join(named)}."
+    )

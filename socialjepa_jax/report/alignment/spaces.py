@@ -51,7 +51,7 @@ def write_spaces_page(
     widths = ", ".join(f"{n} ({z.shape[1]} features)" for n, z in zip(names, spaces.latents))
     held_out = len(comparison.split.test)
     subtitle = f"{widths}. {len(spaces.items):,} items in all of them, {held_out:,} held out."
-    subtitle += "".join(f" {line}." for line in spaces.remarks())
+    subtitle += "".join(f" {line}." for line in (*spaces.remarks(), *comparison.split.remarks))
     page = html.page(f"{len(names)} spaces", subtitle, _verdict(comparison, names), sections)
     path.write_text(page, encoding="utf-8")
 
