@@ -15,13 +15,20 @@ from socialjepa_jax.alignment.study.export import NUMPY_SNIPPET
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.collaboration.scoring import Scores
-from socialjepa_jax.report import html, tables
+from socialjepa_jax.report import html
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.alignment import planes, sections, uses
 from socialjepa_jax.report.alignment.quality import quality_section
 from socialjepa_jax.report.alignment.verdict import rounded, verdict
 
 WORDS = {
+    "x, y, W": "The old and the new space, and the map y ≈ W x between the two in standardised "
+    "units, fitted on the pairs that are not held out.",
+    "Mapped back": "From y to x by the reverse regression of x on y, fitted on the same pairs "
+    "(backward in apply_map.py). W⁻¹, the paper's way, magnifies what x does not share.",
+    "Retention": "Share of queries answered first, over that after full re-embedding.",
+    "Probe, oracle": "A linear classifier of one space; the oracle is trained on y itself.",
+    "CSLS": "Search in which documents that are near to many queries are rated lower.",
     "R²": "1 − squared error / variance about the held-out mean, over all features together, each "
     "in units of its standard deviation. 1: exact; 0: no better than the mean; negative: worse.",
     "R², raw": "The same in the units of the file: features that vary more weigh more, as they do "
@@ -63,8 +70,8 @@ def write_pair_page(
     album, names = Album(path), (spaces.names[0], spaces.names[1])
     map_figures = sections.spectrum(study, album), sections.distances(study, album)
     parts = {
-        "numbers": ("How well it fits", quality_section(study)),
         "use": ("What it can be used for", uses.uses_section(study, probes)),
+        "numbers": ("How well it fits", quality_section(study)),
         "planes": ("Before and after", _planes(study, spaces, names, album, umap)),
         "map": ("The map", html.figure_grid(*map_figures)),
         "pairs": ("How many pairs, how clean", sections.curves_section(study, album)),
@@ -96,17 +103,12 @@ def _subtitle(study: Study, spaces: Spaces) -> str:
 
 
 def _headline(study: Study) -> html.Html:
-    forward, linear_map = study.metrics["forward"], study.linear_map
-    kept = f"{linear_map.rank} of {len(linear_map.singular_values)}"
+    forward = study.metrics["forward"]
     return html.tiles(
         *_search_tiles(study),
         (rounded(forward["r2"]), "R² on unseen pairs, features of equal weight"),
         (rounded(forward["r2_raw"]), "R² on unseen pairs, raw units"),
         (rounded(forward["dsc"]), "DSC through W (distances, 1: alike)"),
-        (
-            tables.format_number(linear_map.kappa_effective, 1),
-            f"condition number of W, over the {kept} directions that W⁻¹ keeps",
-        ),
     )
 
 
@@ -115,7 +117,7 @@ def _search_tiles(study: Study) -> list[tuple[str, str]]:
     if ceilings is not None and BRIDGE in ceilings.ways:
         recall = ceilings.ways[BRIDGE].scores[RECALL], ceilings.ways[CEILING].scores[RECALL]
         return [
-            (f"{100 * recall[0]:.1f} %", "answered first by the old index through W"),
+            (f"{100 * recall[0]:.1f} %", "answered first by the old index, queries mapped back"),
             (f"{100 * recall[1]:.1f} %", "answered first after full re-embedding"),
         ]
     if BRIDGE not in study.overlap:

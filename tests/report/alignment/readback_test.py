@@ -258,7 +258,7 @@ def test_queries(pair):
     said = f"{counts['measured']:,} queries in an index of {counts['documents']:,} documents"
     assert said in table.caption and counts["measured"] == 26 and counts["documents"] == 180
     tiles = {
-        "answered first by the old index through W": "y_back_in_x",
+        "answered first by the old index, queries mapped back": "y_back_in_x",
         "answered first after full re-embedding": "y_in_y",
     }
     for tile, name in tiles.items():
@@ -275,7 +275,7 @@ def test_predicted_retention(pair):
     assert said in pair.page.named("queries").caption
     table = pair.page.named("made queries")
     curve = pair.document["retention_curve"]
-    assert len(curve) > 4 and list(table.cells) == [f"{point['scale']:g}" for point in curve]
+    assert len(curve) > 3 and list(table.cells) == [f"{point['scale']:g}" for point in curve]
     for point, cells in zip(curve, table.cells.values()):
         assert cells["y in y"].text == shown(point["recall"])
         assert cells["retention"].text == shown(point["retention"])
@@ -318,9 +318,9 @@ def test_tiles(pair):
     assert tiles["R² on unseen pairs, features of equal weight"] == shown(forward["r2"], 2)
     assert tiles["R² on unseen pairs, raw units"] == shown(forward["r2_raw"], 2)
     assert tiles["DSC through W (distances, 1: alike)"] == shown(forward["dsc"], 2)
-    rank = f"{forward['rank']:.0f} of 6"
-    tile = tiles[f"condition number of W, over the {rank} directions that W⁻¹ keeps"]
-    assert tile == shown(forward["kappa_effective"], 1)
+    number = shown(forward["kappa_effective"], 1)
+    said = f"Condition number {number} over the {forward['rank']:.0f} directions that W⁻¹ keeps"
+    assert said in pair.page.text
 
 
 @pytest.mark.parametrize(
