@@ -7,7 +7,7 @@ Files are .npy, .npz, .safetensors, .parquet, .csv, .tsv or .jsonl. Writes repor
 figures, the map (map.npz, map.safetensors, map.onnx and apply_map.py, which needs NumPy only),
 alignment.json and items.csv. `socialjepa-align apply --map= --in= --out=` applies a map to others.
 
-    socialjepa-align --x=old.npy --y=new.npy --queries_x=old_queries.npy \
+    socialjepa-align --x=old.npy --y=new.npy --queries_x=old_queries.npy \\
         --queries_y=new_queries.npy --answers=rows.npy --gate=search --out=report/
 
 measures real queries, and says if the old index may stay. `--labels=` adds probes.
@@ -21,6 +21,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -59,6 +60,18 @@ from socialjepa_jax.running import launch
 # be refused at once.
 
 
+_PART = ".part-"  # begins the name of an unfinished folder in that of the results
+
+GROUPS = {  # of flags, for --help
+    "Inputs": "x y spaces key key_x key_y labels labels_key drop_nonfinite",
+    "Pairing and splitting": "ids_x ids_y ids ids_key groups groups_key test_fraction seed",
+    "Queries and decision": "queries_x queries_y answers answers_key similarity retention gate",
+    "The map": "method ridge rank trim scale standardize",
+    "Nulls and intervals": "permutations resamples strata strata_key",
+    "Output": "out umap overwrite",
+}
+
+
 def cli() -> None:
     """Runs the command line, for `socialjepa-align` and `python -m socialjepa_jax.align`."""
     if sys.argv[1:2] == ["apply"]:
@@ -68,7 +81,7 @@ def cli() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no unfinished folder behind
         signal.signal(number, lambda signum, _: sys.exit(128 + signum))
     warnings.showwarning = lambda message, *_, **__: _warn_once(str(message))
-    launch.run(lambda: main(flags.FLAGS))
+    launch.run(lambda: main(flags.FLAGS), groups=GROUPS)
 
 
 @functools.cache  # a study fits many maps
@@ -244,9 +257,15 @@ class Stages:
 
 @contextlib.contextmanager
 def _folder(out: Path) -> Iterator[None]:
-    """Makes the folder of the results, at once, and removes it if it stays empty."""
+    """Makes the folder of the results, at once, and removes it if it stays empty.
+
+    Unfinished folders of a run that was killed are removed.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for part in out.glob(f"{_PART}*"):
+            if part.is_dir() and not part.is_symlink():
+                shutil.rmtree(part)
         yield
     except OSError as error:
         raise InputError(f"--out={out}: {error}") from error
@@ -261,7 +280,7 @@ def _staged(out: Path) -> Iterator[Path]:
 
     A report that is there is removed first: it belongs to the files that are replaced.
     """
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=out) as name:
+    with tempfile.TemporaryDirectory(prefix=_PART, dir=out) as name:
         yield Path(name)
         (out / "report.html").unlink(missing_ok=True)
         for path in Path(name).iterdir():

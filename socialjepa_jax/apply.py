@@ -20,13 +20,18 @@ from socialjepa_jax.collaboration import apply
 from socialjepa_jax.errors import InputError, expand_user
 from socialjepa_jax.running import launch
 
+GROUPS = {  # of flags, for --help
+    "Files": "map in key out",
+    "How": "direction unit_norm batch",
+}
+
 _SECONDS = 5.0  # between two lines of progress
 
 
 def cli() -> None:
     """Runs the command line of `socialjepa-align apply`, without its first word."""
     define_flags(flags.FLAGS)
-    launch.run(_main)
+    launch.run(_main, groups=GROUPS)
 
 
 def _main() -> None:

@@ -1,10 +1,13 @@
 """The alignment tool on files: its outputs, and its refusals of bad input."""
 
 import csv
+import importlib
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -416,9 +419,29 @@ def test_the_console_script_runs_where_only_the_base_requirements_are_installed(
     assert (done, said) == (0, f"Report: {out / 'report.html'}\n")
     assert re.fullmatch(r"( *\d+\.\d s  [\w ,-]+\n)+", stages)
     assert "UMAP figures need umap-learn" in (out / "report.html").read_text()
-    code, said, _ = in_python(code, "--help")
-    assert code == 1  # as absl has it
-    assert "socialjepa-align --x=old.npy" in said and "--test_fraction: Share of the rows" in said
+    for arguments, example, flag in [
+        (["--help"], "socialjepa-align --x=old.npy", "--test_fraction: Share of the rows"),
+        (["apply", "--help"], "socialjepa-align apply --map=", "--[no]unit_norm: Divide"),
+    ]:
+        status, said, _ = in_python(code, *arguments)
+        assert status == 1  # as absl has it
+        assert said.index(example) < said.index(f"\n  {flag}")
+
+
+@pytest.mark.parametrize("name", ["align", "apply"])
+def test_help_prints_every_flag_in_one_group(name):
+    """And no line is longer than a terminal is wide."""
+    command = importlib.import_module(f"socialjepa_jax.{name}")
+    values = flags.FlagValues()
+    command.define_flags(values)
+    grouped = " ".join(command.GROUPS.values()).split()
+    assert sorted(grouped) == sorted(values)
+    said = launch.grouped_help(command.__doc__, values, command.GROUPS)
+    places = [said.index(f"\n\n{title}:\n") for title in command.GROUPS]
+    assert places == sorted(places) and len(set(grouped)) == len(grouped)
+    _, _, listed = said.partition(f"\n{next(iter(command.GROUPS))}:\n")
+    assert max(map(len, listed.splitlines())) <= 80
+    assert all(f"{flag}: " in listed for flag in grouped)
 
 
 def in_a_process(folder, *arguments):
@@ -448,3 +471,25 @@ def test_the_command_itself(folder, bad, tmp_path):
         assert last.startswith("error: ") and all(stage.endswith("s  reading") for stage in stages)
         assert message in last
     assert not (folder / "new").exists()
+
+
+def test_a_stopped_run_leaves_its_map_and_no_unfinished_folder(folder, tmp_path):
+    """Nor that of an earlier run, which SIGKILL leaves; but what is linked there is not touched."""
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for path in (out / ".part-old", elsewhere):
+        path.mkdir(parents=True)
+        (path / "map.npz").write_text("")
+    (out / ".part-link").symlink_to(elsewhere)
+    pair = ["--x=x.npy", "--y=y.npy", f"--out={out}", "--ridge=1", "--permutations=0"]
+    command = Command("tests.stuck", *pair, "--resamples=0", folder=folder)
+    while "drawing" not in command.said():
+        assert command.is_running()
+        time.sleep(0.05)
+    assert len(list(out.glob(".part-*"))) == 2  # the figures are not yet where they belong
+    command.send_signal(signal.SIGTERM)
+    assert command.end()[0] == 128 + signal.SIGTERM
+    assert {path.name for path in out.iterdir()} == {
+        *(".part-link", "alignment.json", "apply_map.py", "items.csv", "map.npz", "map.onnx"),
+        *("map.safetensors", "novelty.npz"),
+    }
+    assert (elsewhere / "map.npz").exists()

@@ -51,6 +51,11 @@ class Command:
         shutil.rmtree(self._outputs)
         return self._process.exitcode, texts[0], texts[1]
 
+    def said(self) -> str:
+        """Returns what the command has written to stdout so far."""
+        stdout = self._outputs / "stdout"
+        return stdout.read_text() if stdout.exists() else ""
+
     def is_running(self) -> bool:
         """True until the command has ended."""
         return self._process.is_alive()

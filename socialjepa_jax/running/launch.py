@@ -10,22 +10,28 @@ import pathlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
 from socialjepa_jax.errors import InputError, Stopped
 
+_HELP = {"--help", "-help", "--helpshort", "-h", "-?"}
 _ROOT = str(pathlib.Path(__file__).parents[2])
 
 
-def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] = list) -> None:
+def run(
+    main: Callable[[], None],
+    expand: Callable[[Sequence[str]], list[str]] = list,
+    groups: Mapping[str, str] | None = None,
+) -> None:
     """Parses the flags and calls `main`; exits with the code of `exit_status` if it raises.
 
     Args:
         main: the command.
         expand: rewrites the command line before it is parsed, as `presets.expand` does.
+        groups: title -> names of flags, by which `--help` prints them; None: by name.
     """
 
     def guarded(argv: list[str]) -> None:
@@ -41,6 +47,9 @@ def run(main: Callable[[], None], expand: Callable[[Sequence[str]], list[str]] =
             _exit(error)
 
     _explain(main.__module__)
+    if groups and not _HELP.isdisjoint(sys.argv[1:]):
+        print(grouped_help(sys.modules["__main__"].__doc__ or "", flags.FLAGS, groups))
+        sys.exit(1)  # as absl has it
     app.run(guarded, flags_parser=lambda argv: _parse(argv, expand))
 
 
@@ -53,6 +62,28 @@ def _explain(module: str) -> None:
         sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
         for flag in flags.FLAGS.get_key_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+
+
+def grouped_help(doc: str, values: flags.FlagValues, groups: Mapping[str, str]) -> str:
+    """Returns a docstring, and the flags of every group with their defaults.
+
+    Args:
+        doc: of the command.
+        values: flags.
+        groups: title -> names of flags, between spaces.
+    """
+    parts = [doc.strip()]
+    for title, names in groups.items():
+        parts.append("\n".join([f"{title}:", *(_flag_help(values[n]) for n in names.split())]))
+    return "\n\n".join([*parts, "--helpfull prints the flags of the libraries too."])
+
+
+def _flag_help(flag: flags.Flag) -> str:
+    no = "[no]" if flag.boolean else ""
+    given = "" if flag.default in (None, []) else (flag.default_as_str or "").strip("'")
+    default = f" (default: {given})" if given else ""
+    described = f"--{no}{flag.name}: {flag.help}{default}"
+    return str(flags.text_wrap(described, indent="      ", firstline_indent="  "))
 
 
 def exit_status(error: BaseException) -> tuple[int, str]:
