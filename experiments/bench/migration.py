@@ -15,6 +15,7 @@ Cost: two minutes on one CPU core; `--small` ten seconds.
 Expected: @@
 """
 
+import dataclasses
 import importlib.util
 import pathlib
 import warnings
@@ -35,6 +36,7 @@ from socialjepa_jax.alignment.study.intervals import GroupBootstrap
 from socialjepa_jax.alignment.study.retrieval import overlap_with_native
 from socialjepa_jax.alignment.study.settings import Settings
 from socialjepa_jax.alignment.threads import one_blas_thread
+from socialjepa_jax.records import write_json
 from socialjepa_jax.running import launch
 
 WORDS = pathlib.Path(__file__).parents[2] / "tests" / "golden" / "words.npz"
@@ -208,9 +210,15 @@ def baselines(ours: Sequence[Outcome], overlap: Mapping[str, float]) -> dict[str
     return {name: np.array(values) for name, values in errors.items()}
 
 
-def quality(seeds: Sequence[int]) -> Iterator[Result]:
-    """Rows of the table: errors of predictions, coverage, decisions, and recall of the words."""
-    found = list(outcomes(seeds))
+def quality(
+    found: Sequence[tuple[Outcome, bool | None]], overlap: Mapping[str, float]
+) -> Iterator[Result]:
+    """Rows of the table: errors of predictions, coverage, decisions, and recall of the words.
+
+    Args:
+        found: of `outcomes`.
+        overlap: of `overlaps`.
+    """
     made = [o for o, _ in found if o.case != "words"]
     ours = [o for o in made if o.tool == "ours"]
     true = np.array([o.true for o in ours])
@@ -220,7 +228,7 @@ def quality(seeds: Sequence[int]) -> Iterator[Result]:
         tool: float(np.mean([abs(o.predicted - o.true) for o in made if o.tool == tool]))
         for tool in dict.fromkeys(o.tool for o in made)
     }
-    for name, errors in baselines(ours, overlaps(seeds)).items():
+    for name, errors in baselines(ours, overlap).items():
         error[name] = float(errors.mean())
     best = min(error["constant"], error["overlap"])
     yield Result("ours: error of predicted retention", error.pop("ours"), best / 2, False)
@@ -239,15 +247,21 @@ def quality(seeds: Sequence[int]) -> Iterator[Result]:
 def define_flags() -> None:
     """Defines the command's flags; importing the module defines none."""
     flags.DEFINE_bool("small", False, "The words and two made migrations.")
-    flags.DEFINE_string("out", None, "JSON file.")
+    flags.DEFINE_string("out", None, "JSON file of the table.")
+    flags.DEFINE_string("rows", None, "JSON file of what every tool says of every migration.")
 
 
 @one_blas_thread()
 def main() -> None:
     """Prints the table and writes the figures."""
     warnings.filterwarnings("ignore")  # of peers, on sizes
-    out = results.out_file(flags.FLAGS.out)
-    results.publish([*quality((3, 4) if flags.FLAGS.small else migrations.SEEDS)], out)
+    out, rows = (results.out_file(path) for path in (flags.FLAGS.out, flags.FLAGS.rows))
+    seeds = (3, 4) if flags.FLAGS.small else migrations.SEEDS
+    found, overlap = list(outcomes(seeds)), overlaps(seeds)
+    if rows:
+        said = [{**dataclasses.asdict(o), "right": right} for o, right in found]
+        write_json(rows, {"outcomes": said, "overlap": overlap})
+    results.publish([*quality(found, overlap)], out)
 
 
 if __name__ == "__main__":
