@@ -48,10 +48,17 @@ def read_latents(path: Location, key: str | None = None) -> np.ndarray:
     return array if _is_float(array.dtype) else _as_floats(array)
 
 
-def read_layers(path: Location, rows: int) -> dict[str, np.ndarray]:
-    """Reads all matrices of embeddings with the given number of rows from a file, by name."""
-    path = Path(path)
+def read_layers(path: Location, latents: np.ndarray) -> dict[str, np.ndarray]:
+    """Reads all matrices of embeddings from a file, by name, that have as many rows as others.
+
+    Args:
+        path: file.
+        latents: what `read_latents` found in it; the only matrix is not read again.
+    """
+    path, rows = Path(path), len(latents)
     matrices = [name for name, ndim in _format(path).names(path).items() if ndim == 2]
+    if len(matrices) == 1:
+        return {matrices[0]: latents}
     layers = {}
     for name in matrices:
         with contextlib.suppress(InputError):  # such as lists of tokens beside the embeddings

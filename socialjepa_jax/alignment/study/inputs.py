@@ -171,7 +171,7 @@ def read_spaces(sources: Sources) -> Spaces:
         raise InputError(f"{sources.labels.path}: all labels are alike, a probe needs 2 classes")
     strata = [column.read(length)[first] for column in sources.strata]
     layers = tuple(
-        {name: files.take_rows(layer, r) for name, layer in files.read_layers(path, len(z)).items()}
+        {name: files.take_rows(layer, r) for name, layer in files.read_layers(path, z).items()}
         for path, z, r in zip(sources.spaces, latents, rows)
     )
     return Spaces(

@@ -57,8 +57,8 @@ def test_quantised_embeddings_become_floats(tmp_path, monkeypatch, dtype):
         assert found.dtype == (np.float32 if z.itemsize <= 2 else np.float64)
         assert isinstance(found, np.memmap) == (not limit)
         assert found.astype(int).tolist() == z.astype(int).tolist()
-    np.savez(tmp_path / "z.npz", quantised=z, tokens=z.astype(np.int64))
-    layers = files.read_layers(tmp_path / "z.npz", 2)
+    np.savez(tmp_path / "z.npz", quantised=z, tokens=z.astype(np.int64), more=z.astype(">u4"))
+    layers = files.read_layers(tmp_path / "z.npz", found)
     assert list(layers) == (["quantised"] if z.itemsize == 1 else [])
 
 
@@ -206,7 +206,7 @@ def test_members_that_cannot_be_read_do_not_hinder_the_others(tmp_path):
         archive.writestr("z.npy", npy_bytes(tmp_path, Z))
     for key in ("z", None):
         np.testing.assert_array_equal(files.read_latents(tmp_path / "z.npz", key), Z)
-    assert list(files.read_layers(tmp_path / "z.npz", 4)) == ["z"]
+    assert list(files.read_layers(tmp_path / "z.npz", Z)) == ["z"]
     for key, message in (("objects", "never unpickled"), ("layer/0", "has a path in its name")):
         with pytest.raises(InputError, match=message):
             files.read_array(tmp_path / "z.npz", key)
@@ -399,6 +399,6 @@ def test_lists_of_one_length_are_a_matrix_and_others_are_named(tmp_path):
 def test_lists_beside_the_embeddings_are_no_layers(tmp_path):
     tokens = [["a"], ["b", "c"], [], ["d"]]
     pq.write_table(pa.table({"z": Z.tolist(), "tokens": tokens}), tmp_path / "z.parquet")
-    layers = files.read_layers(tmp_path / "z.parquet", 4)
+    layers = files.read_layers(tmp_path / "z.parquet", Z)
     np.testing.assert_array_equal(layers.pop("z"), Z)
     assert not layers

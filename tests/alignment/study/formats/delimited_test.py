@@ -35,7 +35,7 @@ def test_numbered_columns_are_one_matrix(tmp_path):
         np.testing.assert_array_equal(found, Z)  # to the last bit
     for name in ("id", "label"):
         assert files.read_column(path, name).tolist() == NAMES
-    assert list(files.read_layers(path, 6)) == ["emb"]
+    assert files.read_layers(path, found)["emb"] is found
     with pytest.raises(InputError, match="choose one with --labels_key; it holds id, label"):
         files.read_column(path, option="--labels_key")
 
@@ -69,7 +69,7 @@ def test_two_sets_of_columns_need_a_key(tmp_path):
     np.testing.assert_array_equal(files.read_latents(path, "new"), -Z)
     with pytest.raises(InputError, match="choose one with --key; it holds new, old"):
         files.read_latents(path)
-    assert set(files.read_layers(path, 6)) == {"old", "new"}
+    assert set(files.read_layers(path, Z)) == {"old", "new"}
 
 
 def test_a_column_of_lists_and_tabs(tmp_path):

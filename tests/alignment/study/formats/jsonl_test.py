@@ -27,7 +27,7 @@ def test_embeddings_ids_and_answers(tmp_path):
     for name, expected in (("doc", [0, 1, 2, 3, 4]), ("answers", [[i, -1] for i in range(5)])):
         found = files.read_array(path, name)
         assert found.dtype == np.int64 and found.tolist() == expected
-    assert list(files.read_layers(path, 5)) == ["embedding"]  # the answers may be tokens
+    assert list(files.read_layers(path, Z)) == ["embedding"]  # the answers may be tokens
     with pytest.raises(InputError, match="choose one with --key; it holds answers, embedding"):
         files.read_latents(path)
     with pytest.raises(InputError, match=r"'more' of row 0 is \{'a': 1\}"):
