@@ -1,7 +1,8 @@
 """Worlds with known latents, and metrics of how well an encoder recovers them.
 
 `mixings` and `dynamics` define `worlds`; `metrics` and `hermite` score an encoder against the true
-latents; `spectrum` predicts the score; `sfa`, `planning` and `control` are baselines and uses.
+latents; `spectrum` predicts the score; `separation` finds axes without labels; `sfa`, `planning`
+and `control` are baselines and uses.
 """
 
 from socialjepa_jax.identifiability import (
@@ -10,9 +11,20 @@ from socialjepa_jax.identifiability import (
     metrics,
     mixings,
     planning,
+    separation,
     sfa,
     spectrum,
     worlds,
 )
 
-__all__ = ["control", "hermite", "metrics", "mixings", "planning", "sfa", "spectrum", "worlds"]
+__all__ = [
+    "control",
+    "hermite",
+    "metrics",
+    "mixings",
+    "planning",
+    "separation",
+    "sfa",
+    "spectrum",
+    "worlds",
+]

@@ -1,11 +1,23 @@
 """Maps from shared actions, on codes whose rotation is known: exact, predicted loss, chance."""
 
+import itertools
+
 import numpy as np
 import pytest
-from scipy import signal
+from scipy import linalg, signal
+from scipy.spatial.transform import Rotation
 
 from socialjepa_jax import alignment
-from socialjepa_jax.alignment.actions import fit_by_actions, response
+from socialjepa_jax.alignment.actions import (
+    expected_loss,
+    fit_by_actions,
+    joint_map,
+    map_of_axes,
+    motor_readout,
+    partial_isometry,
+    response,
+    transition,
+)
 from socialjepa_jax.errors import InputError
 
 DIM, RHO = 3, 0.9
@@ -14,6 +26,11 @@ DIM, RHO = 3, 0.9
 def rotation(rng, rows=DIM, columns=DIM):
     """A matrix with orthonormal columns."""
     return np.linalg.qr(rng.normal(size=(rows, columns)))[0]
+
+
+def turn_about(axis, angle):
+    """The turn by an angle about a unit vector."""
+    return Rotation.from_rotvec(angle * np.asarray(axis)).as_matrix()
 
 
 def walk(rng, steps, share, actions=DIM, rates=(RHO,) * DIM):
@@ -128,3 +145,143 @@ def test_walks_that_cannot_be_fitted_are_refused():
         fit_by_actions(z, a, z, a[:, :2], x_mean=none, y_mean=none)
     with pytest.raises(InputError, match="walk"):
         response(np.where(z == z[3], np.nan, z), a, none)
+
+
+RATES = (0.9, 0.8, 0.6)
+ALL = np.ones((DIM, 1))
+
+
+def linear(q, rates=RATES, b=ALL):
+    """A and B of the code Q z."""
+    return q @ np.diag(rates) @ q.T, q @ b
+
+
+@pytest.mark.parametrize("make", [map_of_axes, joint_map])
+def test_one_action_is_enough_where_rates_differ(make):
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        q1, q2 = rotation(rng), rotation(rng)
+        np.testing.assert_allclose(make(linear(q1), linear(q2)), q2 @ q1.T, atol=1e-6)
+
+
+def test_one_action_along_an_axis_leaves_the_other_signs_open():
+    """Both W and W with another sign have the same A and B, exactly."""
+    rng = np.random.default_rng(8)
+    q1, q2, along = rotation(rng), rotation(rng), np.eye(DIM)[:, :1]
+    flip = q2 @ np.diag([1, 1, -1.0]) @ q1.T
+    (a1, b1), (a2, b2) = linear(q1, b=along), linear(q2, b=along)
+    for w in (q2 @ q1.T, flip):
+        np.testing.assert_allclose(w @ b1, b2, atol=1e-12)
+        np.testing.assert_allclose(w @ a1 @ w.T, a2, atol=1e-12)
+
+
+def test_one_action_cannot_be_enough_where_rates_are_equal():
+    """Every rotation about the action's response has the same A and B, exactly."""
+    rng = np.random.default_rng(9)
+    q1, q2 = rotation(rng), rotation(rng)
+    (a1, b1), (a2, b2) = (linear(q, (RHO,) * DIM) for q in (q1, q2))
+    axis = np.ones(DIM) / np.sqrt(DIM)
+    turn = turn_about(axis, 2.0)
+    w = q2 @ turn @ q1.T
+    np.testing.assert_allclose(w @ b1, b2, atol=1e-12)
+    np.testing.assert_allclose(w @ a1 @ w.T, a2, atol=1e-12)
+    assert np.trace(q1 @ q2.T @ w) / DIM < 0.8  # and it is not the map
+
+
+def test_the_joint_map_is_the_best_of_all_rotations_near_and_far():
+    """Noisy responses; the oracle is a search of O(3) by thousands of random starts."""
+    rng = np.random.default_rng(10)
+    x, y = (
+        tuple(m + 0.05 * rng.normal(size=m.shape) for m in linear(rotation(rng))) for _ in range(2)
+    )
+
+    def cost(w):
+        a1, a2 = (0.5 * (a + a.T) for a, _ in (x, y))
+        return np.square(w @ x[1] - y[1]).sum() + np.square(w @ a1 @ w.T - a2).sum()
+
+    found = joint_map(x, y)
+    np.testing.assert_allclose(found @ found.T, np.eye(DIM), atol=1e-9)
+    others = (rotation(rng) * np.sign(rng.normal(size=DIM)) for _ in range(3_000))
+    assert cost(found) <= min(cost(w) for w in others)
+    for size in (1e-1, 1e-2, 1e-3):
+        for _ in range(50):
+            s = size * rng.normal(size=(DIM, DIM))
+            assert cost(found) <= cost(linalg.expm(s - s.T) @ found) + 1e-12
+
+
+def test_the_transition_of_a_passive_walk_is_found():
+    rng = np.random.default_rng(11)
+    a = 0.4 * rng.normal(size=(DIM, DIM))
+    h = [rng.normal(size=DIM)]
+    for _ in range(8):
+        h.append(a @ h[-1])
+    np.testing.assert_allclose(transition(np.array(h) + 3.0, np.full(DIM, 3.0)), a, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [DIM, 7])
+def test_the_state_is_read_in_motor_coordinates(width):
+    """The readout from B is that of least squares on the states themselves."""
+    rng = np.random.default_rng(12)
+    linear_part, push = rng.normal(size=(width, DIM)), rng.normal(size=(DIM, DIM))
+    noise = 0.3 * rng.normal(size=(width, width))
+    covariance = linear_part @ linear_part.T + noise @ noise.T
+    found = motor_readout(linear_part @ push, covariance, push)
+    z = rng.normal(size=(200_000, DIM))
+    h = z @ linear_part.T + rng.normal(size=(200_000, width)) @ noise.T
+    expected = np.linalg.lstsq(h, z, rcond=None)[0].T
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+def test_the_expected_loss_is_that_of_the_formula():
+    assert expected_loss(3, 0.7, 1_000, 0.3) == pytest.approx(2 * 0.7 / 300)
+
+
+def test_one_hot_actions_have_one_direction_less_than_actions():
+    """Three centred one-hot actions span a plane and carry two thirds; four carry all of it."""
+    rng = np.random.default_rng(13)
+    z = rng.normal(size=(20_000, DIM))
+    for count, expected in ((DIM, 2 / 3), (DIM + 1, 1.0)):
+        effects = np.linalg.qr(np.eye(count) - 1 / count)[0][:, :DIM]
+        effects = effects if count > DIM else np.eye(DIM)
+        q1, q2 = rotation(rng), rotation(rng)
+        b1, b2 = (q @ (effects - effects.mean(0)).T for q in (q1, q2))
+        assert np.linalg.matrix_rank(b1) == count - 1
+        w = partial_isometry(b2 @ b1.T, count - 1)
+        r2 = 1 - np.square(z @ q1.T @ w.T - z @ q2.T).sum() / np.square(z).sum()
+        assert r2 == pytest.approx(expected, abs=0.02)
+
+
+def test_actions_in_a_camera_s_own_frame_are_confidently_wrong():
+    """Turned by theta in x and y: R2 = 2 (1 + 2 cos theta) / 3 - 1, with a perfect fit of B."""
+    rng = np.random.default_rng(14)
+    theta = np.radians(160.0)
+    turn = turn_about(np.eye(DIM)[2], theta)
+    q1, q2 = rotation(rng), rotation(rng)
+    b1, b2 = q1, q2 @ turn
+    w = partial_isometry(b2 @ b1.T, DIM)
+    np.testing.assert_allclose(w @ b1, b2, atol=1e-12)
+    r2 = 2 * np.trace(q1 @ q2.T @ w) / DIM - 1  # of unit codes: 1 - E|Wx - y|^2 / E|y|^2
+    assert r2 == pytest.approx(2 * (1 + 2 * np.cos(theta)) / 3 - 1)
+    assert r2 < -1.5
+
+
+def test_a_wrong_dictionary_is_seen_by_rates_that_differ_alone():
+    rng = np.random.default_rng(15)
+    q1, q2 = rotation(rng), rotation(rng)
+    for rates, seen in ((RATES, True), ((RHO,) * DIM, False)):
+        (a1, _), (a2, _) = linear(q1, rates), linear(q2, rates)
+        residuals = []
+        for order in itertools.permutations(range(DIM)):
+            w = partial_isometry(q2[:, order] @ q1.T, DIM)
+            np.testing.assert_allclose(w @ q1, q2[:, order], atol=1e-12)  # B sees nothing wrong
+            residuals.append(np.linalg.norm(w @ a1 @ w.T - a2))
+        assert residuals[0] < 1e-12
+        assert (min(residuals[1:]) > 0.1) == seen
+        minus = -q2 @ q1.T  # one common sign is beyond A
+        np.testing.assert_allclose(minus @ a1 @ minus.T, a2, atol=1e-12)
+
+
+def test_responses_that_cannot_be_matched_are_refused():
+    q = np.eye(DIM)
+    with pytest.raises(InputError, match="as many features and as many actions"):
+        joint_map(linear(q), linear(q, b=np.ones((DIM, 2))))
