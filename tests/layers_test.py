@@ -12,7 +12,7 @@ LAYERS = """
     errors npz keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
     identifiability collaboration evaluation performance report
-    build running loop experimental apply train align manifest
+    build running loop experimental apply train align_flags align manifest
 """.split()
 ALONE = {
     "sigreg": {"errors"},
