@@ -12,7 +12,8 @@ and memory are those of `experiments.bench.migration_speed`.
 
 Command: taskset -c 0 python -m experiments.bench.migration [--small] [--out=FILE.json]
 Cost: two minutes on one CPU core; `--small` ten seconds.
-Expected: @@
+Expected: error of predicted retention 0.020 (isotrieve 0.200, rebasis 0.049, scikit-learn 0.051,
+constant 0.247, overlap 0.255); 19 of 20 intervals hold; 20 of 20 decisions are right.
 """
 
 import dataclasses
