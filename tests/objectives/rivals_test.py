@@ -77,6 +77,24 @@ def test_steps_along_the_gradient_lower_the_loss(name):
     assert run._cache_size() == 1
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", table.KINDS)
+def test_bfloat16_is_close_to_float32(name):
+    """Products of the networks are in bfloat16; the loss and what is carried stay float32."""
+    full = table.KINDS[name]
+    objective = dataclasses.replace(
+        full, encoder=dataclasses.replace(full.encoder, dtype="bfloat16")
+    )
+    _, params, aux, ((loss, (after, _)), grads) = table.on_one_device(name)
+    run = jax.jit(jax.value_and_grad(objective.loss, has_aux=True), static_argnums=5)
+    (ours, (our_aux, _)), our_grads = run(params, aux, table.batch(), table.KEY, table.HPARAMS,
+                                          ONE_DEVICE)  # fmt: skip
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours, loss, rtol=0.05)
+    chex.assert_trees_all_equal_shapes_and_dtypes((our_aux, our_grads), (after, grads))
+    chex.assert_tree_all_finite(our_grads)
+
+
 @pytest.mark.parametrize("name", table.KINDS)
 def test_what_is_carried_keeps_its_shape_and_latents_are_named(name):
     objective = table.KINDS[name]
