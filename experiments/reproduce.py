@@ -52,6 +52,7 @@ MODULES = {
     "lejepa_ablations": ("experiments.lejepa.ablations.experiment", "run"),
     "motion_five": ("experiments.motion.five", "run"),
     "motion_weights": ("experiments.motion.weights", "run"),
+    "motion_unpaired": ("experiments.motion.unpaired", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""

@@ -20,7 +20,10 @@ MAX_GROUPS = 10  # more are left out of the legend
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A curve through the points (x, y); non-finite values leave a gap."""
+    """A curve through the points (x, y); non-finite values leave a gap.
+
+    `band` are lower and upper bounds of y, shaded behind the curve.
+    """
 
     label: str
     x: Sequence[float] | np.ndarray
@@ -29,6 +32,7 @@ class Line:
     dash: style.Dash = "-"
     marker: str = ""
     width: float = 1.7
+    band: tuple[Sequence[float], Sequence[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ def draw_curves(
 ) -> None:
     """Draws curves into existing axes; curves without a label are left out of the legend."""
     for curve in curves:
+        if curve.band is not None:
+            axes.fill_between(curve.x, *curve.band, color=curve.color, alpha=0.18, lw=0)
         axes.plot(
             curve.x,
             curve.y,

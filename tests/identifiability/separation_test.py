@@ -125,6 +125,33 @@ def test_two_codes_are_matched_by_rates_and_one_pair():
     np.testing.assert_allclose(wrong, -found, atol=1e-12)
 
 
+@pytest.mark.parametrize(("size", "worst"), [(0.01, 0.95), (0.1, 0.5)])
+def test_noise_aslant_the_axes_turns_those_of_lag_1_and_hardly_those_of_lag_8(size, worst):
+    """Without sampling error: codes z + e of two agents, e of variance `size` in one direction."""
+    rng, rates = np.random.default_rng(7), np.array([0.9, 0.86, 0.82])
+
+    def axes(lag):
+        aslant = rng.normal(size=DIM)
+        aslant /= np.linalg.norm(aslant)
+        values, vectors = np.linalg.eigh(np.eye(DIM) + size * np.outer(aslant, aslant))
+        whiten = vectors / np.sqrt(values)
+        lagged = whiten.T @ np.diag(rates**lag) @ whiten
+        turned = separation.joint_diagonaliser(lagged[None])
+        order = np.argsort(-np.diagonal(turned.T @ lagged @ turned))
+        found = whiten @ turned[:, order]
+        return found * np.sign(np.diagonal(found))
+
+    def r2(lag):
+        losses = []
+        for _ in range(50):
+            w = (axes(lag) @ np.linalg.inv(axes(lag))).T
+            losses.append(np.square(w - np.eye(DIM)).sum() / DIM)
+        return 1 - np.mean(losses)
+
+    assert r2(8) > 0.97
+    assert (r2(1) > worst) == (size < 0.1)
+
+
 def test_walks_without_a_direction_are_refused():
     z = trajectory(np.random.default_rng(6), 100)
     with pytest.raises(InputError, match="without variance"):

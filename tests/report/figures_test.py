@@ -40,6 +40,15 @@ def test_lines_axes():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "5", "50"]
 
 
+def test_a_band_is_shaded_between_its_bounds():
+    band = ([0.0, 1.0], [2.0, 5.0])
+    figure = figures.lines([figures.Line("a", [1, 2], [1.0, 3.0], "#000", band=band)])
+    (shade,) = figure.axes[0].collections
+    corners = {tuple(point) for point in shade.get_paths()[0].vertices}
+    assert corners == {(1, 0), (2, 1), (2, 5), (1, 2)}
+    assert len(figure.axes[0].lines) == 1
+
+
 def test_a_long_title_stays_within_the_figure():
     words = "A title that is much longer than one column of the page is wide, as some are"
     figure = figures.lines([Line("a", [0, 1], [0, 1], "#0072B2")], title=words)
