@@ -40,7 +40,9 @@ def train(
         The features of images: u8[N, H, W, C] -> f32[N, D].
     """
     config = PatchNetConfig(image_size=walk.shape[1], channels=walk.shape[3])
-    mean, std = (f(walk / np.float32(255), axis=(0, 1, 2)) for f in (np.mean, np.std))
+    mean, std = (
+        f(walk / np.float32(255), axis=(0, 1, 2), keepdims=True) for f in (np.mean, np.std)
+    )
     params = _init(config, jax.random.key(seed), actions.shape[1])
     split = len(actions) * 9 // 10
     batch = min(BATCH, split)
@@ -103,7 +105,7 @@ def _predict(
     """Predicts actions f32[B, M] from the images before and after."""
     features, _ = _embed(config, params, jnp.concatenate([first, second]), scale)
     both = jnp.concatenate(jnp.split(features, 2), axis=1)
-    return both @ params["head"] + params["bias"]
+    return both @ params["head"] + params["bias"][None]
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -24,9 +24,10 @@ def _value(rows: Rows, world: str, method: str, steps: int | None, measure: str 
 
 
 def _values(rows: Rows, world: str, method: str, steps: int | None, measure: str = "W") -> list:
-    """Values by pair of agents."""
+    """Values by pair of agents; NaN if there is no such row, as at the scale "smoke"."""
     where = {"world": world, "method": method, "steps": steps, "measure": measure}
-    return [value for row in findings.select(rows, **where) for value in row["values"]]
+    found = [value for row in findings.select(rows, **where) for value in row["values"]]
+    return found or [float("nan")]
 
 
 def _paired(rows: Rows, world: str) -> float:
@@ -126,7 +127,7 @@ def _one_action(rows: Rows) -> list[Claim]:
                 f"distinct/one action, {kind}", f"within .02 of all pairs at {T} transitions",
                 gap, np.mean(gap) <= 0.02,
                 f"{np.mean(values):.3f} after {paired:.3f} paired, the worst pair of agents "
-                f"{min(values, default=np.nan):.3f}.",
+                f"{min(values):.3f}.",
             )
         )  # fmt: skip
     values = _values(rows, "equal", "one action, joint", T)
@@ -134,8 +135,8 @@ def _one_action(rows: Rows) -> list[Claim]:
         _claim(
             "equal/one action", "R2 of W is at most .5: rates that are equal leave a rotation",
             values, np.mean(values) <= 0.5,
-            f"{np.mean(values):.3f}, from {min(values, default=np.nan):.3f} to "
-            f"{max(values, default=np.nan):.3f} over pairs of agents.",
+            f"{np.mean(values):.3f}, from {min(values):.3f} to "
+            f"{max(values):.3f} over pairs of agents.",
         )
     )  # fmt: skip
     return found
@@ -169,7 +170,7 @@ def _rivals(rows: Rows) -> list[Claim]:
                 for name in ("trained", space)
             )
             labels = _value(rows, world, f"{space}, own labels", None, "state")
-            gap = ours - theirs if len(ours) == len(theirs) else np.array([np.nan])
+            gap = ours - theirs
             found.append(
                 _claim(
                     f"{world}/{space}",

@@ -224,6 +224,8 @@ def test_a_small_run_is_complete_and_goes_on_from_its_agents(tmp_path):
     found = unpaired.run("smoke", tmp_path)
     assert {row["world"] for row in found.rows} == set(unpaired.WORLDS)
     assert all(np.isfinite(row["value"]) for row in found.rows)
+    findings.save(found, "motion_unpaired", "smoke", tmp_path)
+    assert (tmp_path / "motion_unpaired_pairs.png").stat().st_size > 10_000
     files = sorted((tmp_path / "agents").iterdir())
     before = [file.stat().st_mtime_ns for file in files]
     assert len(files) == 4 and unpaired.run("smoke", tmp_path).rows == found.rows
