@@ -5,13 +5,15 @@ and flicker, "distinct" has .9, .86 and .82 and none. The agents are those of `m
 600 steps and lambda = .01. Each walks apart: 12,000 steps without known actions, 10,000 with three
 known actions and 10,000 with a single one. By pairs: Procrustes, with and without the handedness of
 the map, against ridge. By actions: `alignment.actions`. By rates alone:
-`identifiability.separation`. Rivals: untrained codes, pixel components and inverse models that are
-trained end to end on 3,000 transitions. The claims and their bounds were written before the run,
-after a prototype on other seeds.
+`identifiability.separation`. Rivals: untrained codes, pixel components and, in the flicker world,
+inverse models that are trained end to end on 3,000 and 10,000 transitions. The claims and their
+bounds were written before the run, after a prototype on other seeds.
 
 Command: python -m experiments.reproduce --only=motion_unpaired --out=runs/motion_unpaired
 Cost at --scale=cpu: 25 CPU minutes; trained agents stay in OUT/agents, so a second run needs 2.
-Expected at --scale=cpu: 30 of 36 claims agree.
+Expected at --scale=cpu: 32 of 36 claims agree. R2 of W at 3,000 transitions is .979 and .981 by
+three actions (all pairs: .981, .983) and .975 by one with distinct rates; the state is read without
+a label at .966 and .970, by inverse models at .79.
 """
 
 import pathlib
@@ -143,7 +145,7 @@ def _plot(rows: Rows) -> Plot:
         )
     figure = figures.lines(
         curves,
-        title="What W loses that was learned without a pair",
+        title="What W loses without a pair",
         x_label="transitions of each agent",
         y_label="1 − R² of W",  # noqa: RUF001
         levels=levels,

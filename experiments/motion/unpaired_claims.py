@@ -210,6 +210,10 @@ def _blind(rows: Rows) -> list[Claim]:
 def _dictionary(rows: Rows) -> list[Claim]:
     """A wrong dictionary of actions, seen by rates alone."""
     found = []
+    reasons = {
+        "distinct": "one wrong order is all but a sign change of one axis, which rates cannot see",
+        "equal": "each latent is seen with noise of its own, so the rates of codes are not equal",
+    }
     for world, sees in (("distinct", True), ("equal", False)):
         values = _values(rows, world, "dictionary", T, "right order")
         share = np.mean(values)
@@ -220,7 +224,7 @@ def _dictionary(rows: Rows) -> list[Claim]:
                 f"found out of six orders in {statement} of stretches", values,
                 share >= 0.95 if sees else share <= 0.5,
                 f"in {share:.2f} of stretches of {T} transitions; chance is .17.",
-                "one wrong order is all but a sign change of one axis, which rates cannot see",
+                reasons[world],
             )
         )  # fmt: skip
     return found
