@@ -23,7 +23,7 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Finding, Plot, Rows
-from experiments.motion import carrying, pairs, walkers
+from experiments.motion import acting, carrying, pairs, rates, walkers
 from experiments.motion.unpaired_claims import claims
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
@@ -87,15 +87,15 @@ def measured(scale: str, world: str, agents: list[carrying.Codes]) -> Rows:
     steps, inverse = STEPS[scale], INVERSE[scale]
     pair = carrying.Pair(agents, "trained")
     rows = carrying.paired(pair) + carrying.from_pairs(pair, COUNTS)
-    rows += carrying.from_actions(pair, steps) + carrying.wrong_actions(pair, inverse[0])
-    rows += carrying.from_one_action(pair, steps[1:]) + carrying.without_actions(pair)
-    rows += carrying.dictionary(pair, steps[-2:]) + carrying.motor(pair, steps)
+    rows += acting.from_actions(pair, steps) + acting.wrong_actions(pair, inverse[0])
+    rows += acting.from_one_action(pair, steps[1:]) + rates.without_actions(pair)
+    rows += rates.dictionary(pair, steps[-2:]) + carrying.motor(pair, steps)
     trained = [f"inverse_{count}" for count in inverse] if world == "equal" else []
     for space in ("untrained", "pixels", *trained):
         rival = carrying.Pair(agents, space, white=True)
         rows += carrying.paired(rival) + carrying.motor(rival, steps)
         if space != "pixels":  # these have more features than actions
-            found = carrying.from_actions(rival, steps)
+            found = acting.from_actions(rival, steps)
             rows += [
                 {**r, "method": f"{space}, actions"}
                 for r in found if (r["method"], r["measure"]) == ("actions", "W")

@@ -160,7 +160,7 @@ def _symmetric(
     x: tuple[ArrayLike, ArrayLike], y: tuple[ArrayLike, ArrayLike]
 ) -> list[tuple[Float64, Float64]]:
     """Returns (symmetric part of A, B) of both agents."""
-    found = []
+    found: list[tuple[Float64, Float64]] = []
     for a, b in (x, y):
         a_DD, b_DM = np.asarray(a, np.float64), np.asarray(b, np.float64)
         found.append((0.5 * (a_DD + a_DD.T), b_DM))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.motion import carrying, inverse, unpaired, unpaired_claims
+from experiments.motion import acting, carrying, inverse, rates, unpaired, unpaired_claims
 from socialjepa_jax.dynamics.driven import Driven
 
 RATES = np.array([0.9, 0.7, 0.5])
@@ -69,7 +69,7 @@ def test_pairs_carry_the_directions_that_they_fix(known):
 
 def test_actions_carry_all_and_wrong_ones_less_than_nothing(known):
     pair, _ = known
-    rows = carrying.from_actions(pair, (100, 2000))
+    rows = acting.from_actions(pair, (100, 2000))
     assert value(rows, "actions", 2000) == pytest.approx(CEILING, abs=0.02)
     assert value(rows, "own mean", 100) < value(rows, "actions", 100) < value(rows, "actions", 2000)
     assert value(rows, "actions", 100, "worst window") < value(rows, "actions", 100)
@@ -77,20 +77,20 @@ def test_actions_carry_all_and_wrong_ones_less_than_nothing(known):
         rows, "actions", 2000, "expected loss"
     )
     assert ratio == pytest.approx(20, rel=0.2)
-    wrong = carrying.wrong_actions(pair, 2000)
+    wrong = acting.wrong_actions(pair, 2000)
     assert value(wrong, "labels permuted", 2000) == pytest.approx(-1, abs=0.2)
     assert value(wrong, "mismatched states", 2000) == pytest.approx(-1, abs=0.2)
-    turned = 2 * (1 + 2 * np.cos(carrying.CAMERA)) / 3 - 1  # of the trace of the turn
+    turned = 2 * (1 + 2 * np.cos(acting.CAMERA)) / 3 - 1  # of the trace of the turn
     assert value(wrong, "camera's frame", 2000) == pytest.approx(turned, abs=0.1)
 
 
 def test_one_action_or_none_is_enough_with_rates(known):
     pair, _ = known
-    rows = carrying.from_one_action(pair, (1000,)) + carrying.without_actions(pair)
+    rows = acting.from_one_action(pair, (1000,)) + rates.without_actions(pair)
     assert value(rows, "one action, B alone", 1000) == pytest.approx(1 / 3, abs=0.05)
     for method in ("one action, axes", "one action, joint", "one action, joint, own A"):
         assert value(rows, method, 1000) > 0.9
-    for lags in carrying.LAGS:
+    for lags in rates.LAGS:
         told = value(rows, f"{lags}, signs told", STATES // 2)
         assert value(rows, f"{lags}, chosen pair", 1) == told
         assert value(rows, f"{lags}, random pairs", 1) < told
@@ -98,7 +98,7 @@ def test_one_action_or_none_is_enough_with_rates(known):
     assert value(rows, "lag 1, signs told", STATES // 2) > 0.9
     assert value(rows, "noise", None, "along the axes") == pytest.approx(NOISE**2, rel=0.05)
     assert value(rows, "noise", None, "aslant") < 0.1 * NOISE**2
-    (row,) = carrying.dictionary(pair, (1000,))
+    (row,) = rates.dictionary(pair, (1000,))
     assert row["value"] == 1.0
 
 
@@ -190,12 +190,12 @@ def test_each_claim_fails_where_the_rows_say_so(change, number, claim):
 
 def test_one_wrong_order_of_the_actions_is_all_but_a_sign_change():
     """||G A G^T - A|| of the turn G = B P B^T by a wrong order, for the world's own directions."""
-    rates = np.diag(unpaired.WORLDS["distinct"]["data__rho"])
+    decay = np.diag(unpaired.WORLDS["distinct"]["data__rho"])
     b = Driven(3, 3, 0.3, unpaired.EVALUATION_SEED).directions
     turns = [b[:, list(order)] @ b.T for order in itertools.permutations(range(3))]
-    apart = sorted(np.linalg.norm(g @ rates @ g.T - rates) for g in turns)
+    apart = sorted(np.linalg.norm(g @ decay @ g.T - decay) for g in turns)
     assert apart[0] < 1e-12 < 0.01 < apart[1] < 0.02 < 0.08 < apart[2]
-    nearest = min(turns[1:], key=lambda g: np.linalg.norm(g @ rates @ g.T - rates))
+    nearest = min(turns[1:], key=lambda g: np.linalg.norm(g @ decay @ g.T - decay))
     np.testing.assert_allclose(np.abs(np.diagonal(nearest)), 1.0, atol=0.05)
     assert np.trace(nearest) == pytest.approx(1.0, abs=1e-9)
 
