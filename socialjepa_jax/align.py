@@ -26,8 +26,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import NoReturn
 
 from absl import flags
 
@@ -35,9 +36,9 @@ from socialjepa_jax import align_flags, apply
 from socialjepa_jax.align_flags import GROUPS, define_flags
 from socialjepa_jax.alignment.migration.decision import Decision, decide
 from socialjepa_jax.alignment.migration.queries import Queries
-from socialjepa_jax.alignment.migration.reading import read_queries
+from socialjepa_jax.alignment.migration.reading import QuerySources, read_queries
 from socialjepa_jax.alignment.study import outputs
-from socialjepa_jax.alignment.study.inputs import Spaces, printable, read_spaces
+from socialjepa_jax.alignment.study.inputs import Sources, Spaces, printable, read_spaces
 from socialjepa_jax.alignment.study.settings import Settings, Split
 from socialjepa_jax.alignment.study.spaces import compare_spaces
 from socialjepa_jax.alignment.study.study import Progress, run_study
@@ -51,6 +52,8 @@ from socialjepa_jax.running import launch
 
 
 _PART = ".part-"  # begins the name of an unfinished folder in that of the results
+_WRITTEN = "report.html report_*.png alignment.json items.csv map*.npz hub_*.npz map.onnx "
+_WRITTEN += "map.safetensors apply_map.py novelty.npz"  # patterns of the files of the results
 
 
 def cli() -> None:
@@ -59,10 +62,28 @@ def cli() -> None:
         del sys.argv[1]
         return apply.cli()
     define_flags(flags.FLAGS)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # leave no unfinished folder behind
-        signal.signal(number, lambda signum, _: sys.exit(128 + signum))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda signum, _: _stop(signum))
     warnings.showwarning = lambda message, *_, **__: _warn_once(str(message))
     launch.run(lambda: main(flags.FLAGS), groups=GROUPS)
+
+
+def _stop(signum: int) -> NoReturn:
+    """Ends the process at once, without unfinished folders.
+
+    An exception would be lost if the signal comes while a callback of another library runs.
+    """
+    if flags.FLAGS.is_parsed() and flags.FLAGS.out:
+        _remove_parts(Path(flags.FLAGS.out).expanduser())
+    os._exit(128 + signum)
+
+
+def _remove_parts(out: Path) -> None:
+    for part in out.glob(f"{_PART}*"):
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part, ignore_errors=True)
+    with contextlib.suppress(OSError):  # a folder that is not empty stays
+        out.rmdir()
 
 
 @functools.cache  # a study fits many maps
@@ -73,9 +94,9 @@ def _warn_once(message: str) -> None:
 @one_blas_thread()
 def main(values: flags.FlagValues) -> None:
     """Runs the study that the flags describe."""
-    out = _output_path(values)
     settings, sources = align_flags.settings(values), align_flags.sources(values)
     asked = align_flags.query_sources(values)
+    out = _output_path(values, {Path(path).resolve() for path in _inputs(sources, asked)})
     say = Stages()
     say("reading")
     spaces = read_spaces(sources)
@@ -94,7 +115,7 @@ def main(values: flags.FlagValues) -> None:
         raise GateClosed(f"--gate={values.gate}: {getattr(decision, gate)}")
 
 
-def _output_path(values: flags.FlagValues) -> Path:
+def _output_path(values: flags.FlagValues, inputs: Set[Path]) -> Path:
     if not values.out:
         raise InputError("give --out, a folder for the results")
     out = Path(expand_user(values.out, "--out"))
@@ -102,7 +123,28 @@ def _output_path(values: flags.FlagValues) -> Path:
         raise InputError(f"--out={out} is a file")
     if os.path.exists(out / "report.html") and not values.overwrite:
         raise InputError(f"--out={out} already holds a report; give --overwrite to replace it")
+    for path in _results(out):
+        if not values.overwrite:
+            raise InputError(f"{path} exists; give --overwrite to replace it, or another --out")
+        if path.resolve() in inputs:
+            raise InputError(f"{path} is an input, and a result would replace it: other --out")
     return out
+
+
+def _results(out: Path) -> list[Path]:
+    """Files of earlier results in a folder, or others of their names."""
+    if not os.path.exists(out):
+        return []
+    return sorted(path for pattern in _WRITTEN.split() for path in out.glob(pattern))
+
+
+def _inputs(sources: Sources, asked: QuerySources | None) -> Iterator[str]:
+    columns = [sources.groups, sources.labels, *sources.ids, *sources.strata]
+    yield from sources.spaces
+    if asked is not None:
+        columns.append(asked.answers)
+        yield from (path for path in (asked.x, asked.y) if path)
+    yield from (column.path for column in columns if column is not None)
 
 
 class Stages:
@@ -123,10 +165,9 @@ def _folder(out: Path) -> Iterator[None]:
     Unfinished folders of a run that was killed are removed.
     """
     try:
+        if out.exists():
+            _remove_parts(out)
         out.mkdir(parents=True, exist_ok=True)
-        for part in out.glob(f"{_PART}*"):
-            if part.is_dir() and not part.is_symlink():
-                shutil.rmtree(part)
         yield
     except OSError as error:
         raise InputError(f"--out={out}: {error}") from error
@@ -136,14 +177,15 @@ def _folder(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _staged(out: Path) -> Iterator[Path]:
+def _staged(out: Path, *, first: bool = False) -> Iterator[Path]:
     """Yields a folder whose files are moved to `out` when all are written.
 
-    A report that is there is removed first: it belongs to the files that are replaced.
+    The first batch replaces all earlier results, which do not fit it.
     """
     with tempfile.TemporaryDirectory(prefix=_PART, dir=out) as name:
         yield Path(name)
-        (out / "report.html").unlink(missing_ok=True)
+        for path in _results(out) if first else ():
+            path.unlink()
         for path in Path(name).iterdir():
             os.replace(path, out / path.name)
 
@@ -171,7 +213,7 @@ def _align_pair(
     _print_remarks(study.split)
     probes = scoring.probe_scores(study, spaces)
     decision = decide(study, probes)
-    with _staged(out) as folder:  # before the figures, which take long and may fail
+    with _staged(out, first=True) as folder:  # before the figures, which take long and may fail
         outputs.write_pair(folder, study, spaces, probes, decision)
     say("drawing")
     from socialjepa_jax.report.alignment.page import write_pair_page
@@ -197,7 +239,7 @@ def _align_spaces(spaces: Spaces, settings: Settings, out: Path, say: Progress) 
     )
     _print_remarks(comparison.split)
     probes = scoring.space_probes(comparison, spaces)
-    with _staged(out) as folder:
+    with _staged(out, first=True) as folder:
         outputs.write_spaces(folder, comparison, spaces, settings, probes)
     say("drawing")
     from socialjepa_jax.report.alignment.spaces import write_spaces_page

@@ -374,6 +374,19 @@ def test_a_refused_run_leaves_the_old_report_alone(run, bad, tmp_path):
     assert (out / "report.html").read_text() == "old"
 
 
+def test_a_user_s_own_files_are_not_replaced(run, folder, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "items.csv").write_text("label\n" + "\n".join("ab"[i % 2] for i in range(ROWS)) + "\n")
+    pair = ["--x=x.npy", "--y=y.npy"]
+    with pytest.raises(InputError, match=r"items\.csv exists; give --overwrite to replace it"):
+        run(*pair)
+    mine = [f"--labels={out / 'items.csv'}", "--labels_key=label", "--overwrite"]
+    with pytest.raises(InputError, match=r"items\.csv is an input, and a result would replace it"):
+        run(*pair, *mine)
+    assert (out / "items.csv").read_text().startswith("label\na\n")
+
+
 def test_a_file_in_the_place_of_the_folder_is_named(run, bad, folder):
     with pytest.raises(InputError, match="is a file"):
         run("--x=x.npy", "--y=y.npy", f"--out={folder / 'file'}")

@@ -22,6 +22,7 @@ from socialjepa_jax.alignment.moments import Float64, as_pairs
 from socialjepa_jax.errors import InputError, as_array, check_in_range, check_non_negative
 
 Samples = dict[str, Float64]  # metric -> [R] resampled values
+_FEWEST_DRAWS = 10  # that give an interval
 _LEVELS = 256  # rank levels of distances; binning lowers a bootstrapped DSC by about 1e-5
 
 
@@ -67,14 +68,14 @@ def corrected_interval(
     """Computes the 95 % percentile interval of draws shifted to have the measured value as mean.
 
     Args:
-        samples_R: values of the draws; those that are not finite are ignored. Without any both
-            ends are NaN.
+        samples_R: values of the draws; those that are not finite are ignored. With fewer than 10
+            others both ends are NaN.
         value: measured.
         within: range of the quantity, to which the interval is clipped.
         shrinkage: factor of the deviations from the mean.
     """
     kept = samples_R[np.isfinite(samples_R)]
-    if not len(kept):
+    if len(kept) < _FEWEST_DRAWS:
         return UNKNOWN
     centred = value + (kept - kept.mean()) * shrinkage
     return intervals({"": np.clip(centred, within.low, within.high)})[""]

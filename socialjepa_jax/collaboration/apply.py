@@ -66,7 +66,8 @@ class Application:
             mapped_BE = self.linear_map.backward(z_BD, "regression")
         if self.unit_norm:
             mapped_BE = unit_rows(mapped_BE)
-        return mapped_BE.astype(np.float32)
+        with np.errstate(over="ignore"):  # checked by the caller
+            return mapped_BE.astype(np.float32)
 
 
 def apply_to_file(
@@ -124,7 +125,11 @@ def _mapped(application: Application, source: Path, z_BD: np.ndarray, start: int
     finite = np.isfinite(z_BD).all(axis=1)
     if not finite.all():
         raise InputError(f"{source}: row {start + int(np.argmin(finite))} holds NaN or Inf")
-    return application(z_BD)
+    mapped_BE = application(z_BD)
+    if not np.isfinite(mapped_BE).all():
+        row = start + int(np.argmin(np.isfinite(mapped_BE).all(axis=1)))
+        raise InputError(f"{source}: row {row} is mapped to numbers too large for float32")
+    return mapped_BE
 
 
 def _to_npy(application: Application, source: Path, part: Path, progress: Progress) -> int:

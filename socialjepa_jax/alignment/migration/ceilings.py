@@ -26,10 +26,11 @@ from socialjepa_jax.alignment.resampling import UNKNOWN, Interval, corrected_int
 from socialjepa_jax.alignment.study.settings import Pair, Settings
 
 RECALL = "recall@1"
-CEILING = "y_in_y"
+CEILING, OLD = "y_in_y", "x_in_x"
 HUBS = "y_back_in_x_csls"  # for the cosine only
 HUB_SAMPLE, HUB_NEIGHBOURS = 1_000, 10  # documents of y that stand for queries
 FITS = 5  # of shuffled pairs
+_UNSEEN = 3.0  # events that may be expected where none was seen (95 %), which no draw shows
 _SHARE, _RATIO, _DIFFERENCE = Interval(0.0, 1.0), Interval(0.0, np.inf), Interval(-1.0, 1.0)
 
 
@@ -236,7 +237,15 @@ def _result(name: str, found: Mapping[str, dict[str, Float64]], weights_RQ: Floa
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw without a hit of the ceiling
         ratio_R = _drawn(of_way, weights_RQ) / _drawn(of_ceiling, weights_RQ)
     between = corrected_interval(ratio_R, retention, within=_RATIO)
+    if name != CEILING:
+        between = _widened(between, retention, _UNSEEN / float(of_ceiling.sum()), _RATIO)
     return Retrieval(name, scores, intervals, retention, between)
+
+
+def _widened(interval: Interval, value: float, reach: float, within: Interval) -> Interval:
+    """Returns an interval that holds [value - reach, value + reach], within a range."""
+    low, high = min(interval.low, value - reach), max(interval.high, value + reach)
+    return Interval(max(low, within.low), min(high, within.high)) if interval.known else interval
 
 
 def _without_draws(name: str, scores: dict[str, float], ways: Mapping[str, Retrieval]) -> Retrieval:
@@ -254,4 +263,5 @@ def _gain(found: Mapping[str, dict[str, Float64]], weights_RQ: Float64) -> tuple
         return float("nan"), UNKNOWN
     gain_Q = found[CEILING][RECALL] - found["x_in_x"][RECALL]
     gain = float(gain_Q.mean())
-    return gain, corrected_interval(_drawn(gain_Q, weights_RQ), gain, within=_DIFFERENCE)
+    between = corrected_interval(_drawn(gain_Q, weights_RQ), gain, within=_DIFFERENCE)
+    return gain, _widened(between, gain, _UNSEEN / len(gain_Q), _DIFFERENCE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import CEILING, Ceilings
+from socialjepa_jax.alignment.migration.ceilings import CEILING, OLD, RECALL, Ceilings
 from socialjepa_jax.alignment.study import curves
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.errors import check_one_of
@@ -18,6 +18,7 @@ GATES = ("search", "classifiers", "related")
 RISING = 0.02  # gain in R2 from twice the pairs, above which more pairs are advised
 _RAW_APART = 0.05  # difference between R2 in raw and in standardised units that is said
 _NAMED = 10  # features in a sentence
+_LOST = 5.0  # items that a stored copy must lose before it is said
 
 Probes = Mapping[str, Mapping[str, float]]  # probe -> classifier -> accuracy
 
@@ -27,9 +28,10 @@ class Decision:
     """What to do.
 
     Attributes:
-        search: "keep": full re-embedding is not better than the old index | "bridge": new queries,
-            mapped into the old index, keep `Settings.retention` of what full re-embedding finds |
-            "re-embed": they do not | "measure with queries": these measurements cannot tell.
+        search: "keep": full re-embedding is not better than the old index, which finds at least
+            `Settings.retention` of what it does | "bridge": new queries, mapped into the old index,
+            keep that share | "re-embed": they do not | "measure with queries": these measurements
+            cannot tell.
         classifiers: "carry" | "do not carry" | "no labels".
         pairs: "enough" | "get more": twice the pairs would raise R2 by more than `RISING`.
         related: the spaces have something linear in common; "not tested" without a null.
@@ -67,11 +69,17 @@ def decide(study: Study, probes: Probes) -> Decision:
 
 
 def decide_search(ceilings: Ceilings | None, retention: float) -> str:
-    """Decides by intervals over queries; see `Decision`."""
+    """Decides by intervals over queries; see `Decision`.
+
+    A gain whose interval reaches 0 because queries are few does not suffice to keep the old index.
+    """
     if ceilings is None or CEILING not in ceilings.ways:
         return "measure with queries"
+    if not ceilings.ways[CEILING].scores[RECALL]:
+        return "measure with queries"
     if ceilings.gain_interval.known and ceilings.gain_interval.low <= 0.0:
-        return "keep"
+        enough = ceilings.ways[OLD].interval.low >= retention
+        return "keep" if enough else "measure with queries"
     kept = ceilings.ways[BRIDGE].interval
     if kept.known and kept.low >= retention:
         return "bridge"
@@ -171,7 +179,7 @@ def _of_storage(study: Study) -> list[str]:
     given = study.storage["as given"]["recall@1"]
     for copy in ("float16", "int8"):
         kept = study.storage[copy]["recall@1"]
-        if kept < 0.95 * given:
+        if kept < 0.95 * given and (given - kept) * study.num_resampled >= _LOST:
             found.append(
                 f"Stored as {copy}, items of x find themselves first in {100 * kept:.0f} % of "
                 f"cases instead of {100 * given:.0f} %: keep more bits."
@@ -181,7 +189,7 @@ def _of_storage(study: Study) -> list[str]:
 
 def _of_fit(study: Study) -> list[str]:
     found, linear_map = [], study.linear_map
-    if linear_map.kappa_effective > 1e3 or linear_map.used_pinv:
+    if linear_map.kappa_effective > 1e3:
         found.append(
             f"W is badly conditioned: {linear_map.rank} of {len(linear_map.singular_values)} "
             f"directions are kept by W⁻¹, with condition number {linear_map.kappa_effective:,.0f}. "

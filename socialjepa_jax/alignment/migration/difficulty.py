@@ -107,14 +107,13 @@ def predict_retention(
     """
     if queries.y is None:
         return None
-    answer_Q = queries.answers[np.arange(len(queries)), (queries.answers >= 0).argmax(axis=1)]
     query_QE = np.asarray(queries.y, np.float64)
-    offset_QE = query_QE - np.asarray(documents[1][answer_Q], np.float64)
+    offset_QE = _offsets(query_QE, documents[1], queries.answers)
     rng = np.random.default_rng(settings.seed)
     rows_P = _sampled(held, MADE, rng)
     source_P = rng.permutation(len(rows_P)) % len(queries)  # every offset equally often
     full_P, kept_P = _hits(linear_map, documents, rows_P, offset_QE[source_P], settings.similarity)
-    full_Q, kept_Q = _hits(linear_map, documents, answer_Q, offset_QE, settings.similarity)
+    full_Q, kept_Q = _found(linear_map, documents, query_QE, queries.answers, settings.similarity)
     if not full_P.any() or not full_Q.any():
         return None
     made, measured = kept_P.sum() / full_P.sum(), kept_Q.sum() / full_Q.sum()
@@ -153,13 +152,30 @@ def _hits(
     similarity: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Marks moved documents that find themselves first in y, and through the map in x."""
+    query_PE = np.asarray(documents[1][rows_P], np.float64) + offset_PE
+    return _found(linear_map, documents, query_PE, rows_P[:, None], similarity)
+
+
+def _found(
+    linear_map: LinearMap,
+    documents: Pair,
+    query_QE: Float64,
+    answers_QK: np.ndarray,
+    similarity: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Marks queries of y that have an answer first in y, and mapped back in x."""
     x, y = documents
-    query_PE = np.asarray(y[rows_P], np.float64) + offset_PE
-    answers_P1 = rows_P[:, None]
-    full = answer_ranks(query_PE, Index.of(y), answers_P1, similarity)
-    back_PD = linear_map.backward(query_PE, "regression")
-    kept = answer_ranks(back_PD, Index.of(x), answers_P1, similarity)
+    full = answer_ranks(query_QE, Index.of(y), answers_QK, similarity)
+    back_QD = linear_map.backward(query_QE, "regression")
+    kept = answer_ranks(back_QD, Index.of(x), answers_QK, similarity)
     return full[:, 0] <= 1.0, kept[:, 0] <= 1.0
+
+
+def _offsets(query_QE: Float64, y: np.ndarray, answers_QK: np.ndarray) -> Float64:
+    """Differences of queries and the nearest of their answers: [Q, E]."""
+    offset_QKE = query_QE[:, None] - np.asarray(y[np.maximum(answers_QK, 0)], np.float64)
+    distance_QK = np.where(answers_QK >= 0, np.linalg.norm(offset_QKE, axis=2), np.inf)
+    return np.take_along_axis(offset_QKE, distance_QK.argmin(axis=1)[:, None, None], axis=1)[:, 0]
 
 
 def _spread(full_P: np.ndarray, kept_P: np.ndarray, source_P: np.ndarray, seed: int) -> float:

@@ -24,7 +24,8 @@ class Queries:
 
     Attributes:
         x, y: [Q, D] and [Q, E], the same queries; None where they were not embedded.
-        answers: int64 [Q, K] row numbers of the documents that are right; -1 pads.
+        answers: int64 [Q, K] row numbers of the documents that are right, in descending order and
+            each once; -1 pads.
         left_out: number of queries that were given beside these.
     """
 
@@ -46,6 +47,9 @@ class Queries:
         if (self.answers < 0).all(axis=1).any():
             row = int(np.argmax((self.answers < 0).all(axis=1)))
             raise InputError(f"answers: row {row} holds no answer")
+        answers = np.sort(self.answers, axis=1)[:, ::-1]  # an answer that is named twice is one
+        answers[:, 1:] = np.where(answers[:, 1:] == answers[:, :-1], -1, answers[:, 1:])
+        object.__setattr__(self, "answers", np.sort(answers, axis=1)[:, ::-1])
 
     def __len__(self) -> int:
         """Number of queries Q."""
@@ -66,11 +70,14 @@ class Queries:
         """Returns the queries that a study measures, at random where they are too many.
 
         Those are at most `MAX_QUERIES`, and so few that the groups of their answers hold at most
-        `MAX_ANSWERED` of the documents; but at least one.
+        `MAX_ANSWERED` of the documents.
 
         Args:
             group_N: [N] labels of documents that must not be split.
             seed: of the choice.
+
+        Raises:
+            InputError: if none can be measured.
         """
         labels, group_N, sizes = np.unique(group_N, return_inverse=True, return_counts=True)
         order = np.random.default_rng(seed).permutation(len(self))[:MAX_QUERIES]
@@ -82,11 +89,16 @@ class Queries:
             new = np.unique(groups_K[groups_K >= 0])
             new = new[~held[new]]
             more = int(sizes[new].sum())
-            if not kept or rows + more <= MAX_ANSWERED * len(group_N):
+            if rows + more <= MAX_ANSWERED * len(group_N):
                 held[new] = True
                 rows += more
                 kept.append(int(query))
-        return self.take(np.sort(kept))
+        if not kept:
+            raise InputError(
+                "queries: the groups of the answers of each query hold more than half of the "
+                "documents, and nothing would be left to fit"
+            )
+        return self.take(np.sort(np.asarray(kept)))
 
 
 def check_queries(queries: Queries, x: np.ndarray, y: np.ndarray) -> None:

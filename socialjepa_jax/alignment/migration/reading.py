@@ -54,7 +54,9 @@ def read_queries(queries: QuerySources, sources: Sources, spaces: Spaces) -> Que
             raise InputError(f"{path} has {len(z)} rows for {number} of {queries.answers.path}")
         bad = files.find_bad_rows(z)
         if len(bad) and not sources.drop_nonfinite:
-            raise InputError(f"{path}: row {bad[0]} holds NaN or Inf")
+            raise InputError(
+                f"{path}: row {bad[0]} holds NaN or Inf; give --drop_nonfinite to leave it out"
+            )
         keep[bad] = False
     if not keep.any():
         raise InputError(f"{queries.answers.path}: no query has an answer among the paired rows")
@@ -85,13 +87,14 @@ def _answers(column: Column, sources: Sources, spaces: Spaces) -> np.ndarray:
 def _row_numbers(path: str, values_QK: np.ndarray, count: int) -> np.ndarray:
     if values_QK.dtype.kind not in "iu":
         raise InputError(f"{path}: answers are text; give --ids_x and --ids_y to find them by")
-    values_QK = values_QK.astype(np.int64)
-    wrong = (values_QK < PAD) | (values_QK >= count)
+    wrong = values_QK >= count
+    if values_QK.dtype.kind == "i":
+        wrong |= values_QK < PAD
     if wrong.any():
         row = int(np.argmax(wrong.any(axis=1)))
         value = values_QK[row][wrong[row]][0]
         raise InputError(f"{path}: row {row} names row {value}, x has rows 0 to {count - 1}")
-    return values_QK
+    return values_QK.astype(np.int64)
 
 
 def _rows_of_ids(path: str, values_QK: np.ndarray, column: Column) -> np.ndarray:

@@ -112,10 +112,11 @@ def overlap_with_native(
 
     Returns:
         "y_back_in_x": items of y mapped back and searched in x; "y_in_x_forward": items of y
-        searched among mapped items of x. Without items enough (more than 10) neither.
+        searched among mapped items of x. With 30 items or fewer neither: by chance a third of
+        their neighbours would be the same.
     """
     x, y = as_pairs(*sample, "x", "y")
-    if len(x) <= K:
+    if len(x) <= 3 * K:
         return {}
     native = nearest_documents(y, y, K, similarity)
     spaces = {

@@ -223,7 +223,7 @@ def run_study(
         curve=retention_curve(linear_map, (x, y), split.test, settings),
         storage=stored_copies(linear_map, train[0], *sample, similarity),
         faint={name: faint_columns(z) for name, z in zip("xy", train)},
-        budget=curves.pair_budget(train, sample, **curve),
+        budget=curves.pair_budget(train, sample, sizes=_budgets(len(train[0])), **curve),
         noise=curves.pair_noise(train, sample, **curve),
         joint=_joint(linear_map, test),
         row_errors=row_errors(linear_map, test, similarity),
@@ -240,6 +240,11 @@ def run_study(
 
 def _less(values: Mapping[str, Value], without: Mapping[str, float]) -> dict[str, Value]:
     return {key: value for key, value in values.items() if key not in without}
+
+
+def _budgets(pairs: int) -> tuple[int, ...]:
+    """Numbers of pairs of the curve; half of them where the usual ones are too many."""
+    return curves.BUDGETS if pairs >= 2 * curves.BUDGETS[0] else (pairs // 2, *curves.BUDGETS)
 
 
 def _labels(values: np.ndarray | None, name: str) -> np.ndarray | None:

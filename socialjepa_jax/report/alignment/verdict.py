@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import CEILING, RECALL, Ceilings
+from socialjepa_jax.alignment.migration.ceilings import CEILING, OLD, RECALL, Ceilings
 from socialjepa_jax.alignment.migration.decision import (
     BRIDGE,
     CLASSIFIER,
@@ -19,6 +19,7 @@ from socialjepa_jax.alignment.resampling import Interval
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.report import html, tables
 
+_OF_Y = "--queries_y too"  # what is missing beside queries of x
 _LEVELS = (0.95, 0.8, 0.6)  # of recall@1 at which the curve is read
 _MAPS = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
@@ -44,7 +45,7 @@ def verdict(study: Study, names: tuple[str, str], decision: Decision, probes: Pr
 
 def _relation(study: Study, names: tuple[str, str], decision: Decision) -> str:
     forward, interval = study.metrics["forward"], study.intervals["forward"]["r2"]
-    r2, raw = forward["r2"], forward["r2_raw"]
+    r2, raw = forward["r2"], max(0.0, forward["r2_raw"])
     measured = f"R² {rounded(r2)}{_between(interval)}"
     null = study.null.samples["r2"]
     if decision.related == "not tested":
@@ -84,15 +85,19 @@ def _search(study: Study, names: tuple[str, str], decision: Decision) -> str:
         return _without_queries(study, names)
     full, kept = ceilings.ways[CEILING], ceilings.ways[BRIDGE]
     old = ""
-    if "x_in_x" in ceilings.ways:
-        recall = _percent(ceilings.ways["x_in_x"].scores[RECALL])
-        old = f"{recall} by the index of {names[0]} with its own queries, "
+    if OLD in ceilings.ways:
+        recall = _percent(ceilings.ways[OLD].scores[RECALL])
+        old = f" by the index of {names[0]} with its own queries {recall},"
     found = (
-        f"Of {ceilings.number:,} queries are answered first: {old}"
-        f"{_percent(kept.scores[RECALL])} by that index with queries of {names[1]} mapped back by "
-        f"the reverse regression, {_percent(full.scores[RECALL])} after full re-embedding. Mapped "
-        f"queries keep {_percent(kept.retention)} of that, {_shares(kept.interval)}; the limit is "
-        f"{_percent(share)} (--retention)."
+        f"First answers of {ceilings.number:,} queries:{old} by the index of {names[0]} with "
+        f"queries of {names[1]} mapped back by the reverse regression "
+        f"{_percent(kept.scores[RECALL])}, after full re-embedding {_percent(full.scores[RECALL])}."
+    )
+    if not full.scores[RECALL]:
+        return f"Not known: full re-embedding answers no query first. {found}"
+    found += (
+        f" Mapped queries keep {_percent(kept.retention)} of that, {_shares(kept.interval)}; the "
+        f"limit is {_percent(share)} (--retention)."
     )
     return {
         "keep": f"Yes, with queries of {names[0]}: {_old_index(ceilings)} {found}",
@@ -111,7 +116,8 @@ def _old_index(ceilings: Ceilings) -> str:
 
 
 def _without_queries(study: Study, names: tuple[str, str]) -> str:
-    asked = "Not known: measure with queries (--queries_x, --queries_y, --answers)."
+    needed = "--queries_x, --queries_y, --answers"
+    asked = f"Not known: measure with queries ({needed if study.ceilings is None else _OF_Y})."
     back = study.overlap.get(BRIDGE)
     if back is None:
         return asked

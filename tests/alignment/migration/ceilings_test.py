@@ -141,8 +141,29 @@ def test_measured_queries_leave_half_of_the_documents_to_the_map():
     assert len(np.unique(grouped.answers // 10)) <= 5 < 10 < len(grouped)
     few = queries.take(np.arange(30)).measured(np.arange(100), seed=0)
     np.testing.assert_array_equal(few.answers, queries.answers[:30])
-    one = queries.measured(np.zeros(100, int), seed=0)
-    assert len(one) == 1
+    with pytest.raises(InputError, match="hold more than half of the documents"):
+        queries.measured(np.zeros(100, int), seed=0)
+    wide = np.full((3, 100), -1)
+    wide[0], wide[1:, 0] = np.arange(100), [4, 5]  # the first names every document
+    found = Queries(np.zeros((3, 2)), None, wide).measured(np.arange(100), seed=0)
+    np.testing.assert_array_equal(found.answers[:, 0], [4, 5])
+
+
+def test_an_answer_that_is_named_twice_is_one():
+    queries = Queries(np.zeros((2, 2)), None, np.array([[3, 7, 3], [-1, 5, -1]]))
+    np.testing.assert_array_equal(queries.answers, [[7, 3, -1], [5, -1, -1]])
+
+
+def test_few_queries_do_not_make_an_interval_narrow():
+    """No draw shows what may be expected three times in a hundred."""
+    x, y, linear_map = a_pair(4)
+    for count in (2, 15):
+        queries = Queries(x[:count], y[:count], np.arange(count)[:, None])
+        found = search_all(linear_map, (x, y), queries, Settings(resamples=50))
+        way = found.ways["x_in_x"]
+        assert way.retention == 1.0 and way.scores["recall@1"] == 1.0
+        assert way.interval.low == pytest.approx(max(0.0, 1 - 3 / count))
+        assert found.gain_interval.high == pytest.approx(min(1.0, 3 / count))
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,15 @@ from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.resampling import UNKNOWN, Interval
 from socialjepa_jax.errors import InputError
 
-KEPT = Interval(0.8, 0.95)
+KEPT, SURE = Interval(0.8, 0.95), Interval(1.0, 1.3)
 
 
-def ceilings(gain=UNKNOWN, kept=KEPT, names=("y_in_y", "y_back_in_x")):
-    ways = {name: Retrieval(name, {"recall@1": 0.5}, {}, 0.9, kept) for name in names}
+def ceilings(
+    gain=UNKNOWN, kept=KEPT, names=("x_in_x", "y_in_y", "y_back_in_x"), old=KEPT, full=0.5
+):
+    ways = {name: Retrieval(name, {"recall@1": full}, {}, 0.9, kept) for name in names}
+    if "x_in_x" in ways:
+        ways["x_in_x"] = Retrieval("x_in_x", {"recall@1": 0.5}, {}, 1.0, old)
     return Ceilings(ways, 0.0, gain, 100, 0, 1000)
 
 
@@ -25,8 +29,10 @@ def ceilings(gain=UNKNOWN, kept=KEPT, names=("y_in_y", "y_back_in_x")):
     [
         (None, "measure with queries"),
         (ceilings(names=("x_in_x",)), "measure with queries"),
-        (ceilings(gain=Interval(-0.01, 0.3)), "keep"),
-        (ceilings(gain=Interval(-0.3, -0.1), kept=Interval(0.1, 0.2)), "keep"),
+        (ceilings(gain=Interval(-0.01, 0.03), old=Interval(0.9, 1.1)), "keep"),
+        (ceilings(gain=Interval(-0.3, -0.1), kept=Interval(0.1, 0.2), old=SURE), "keep"),
+        (ceilings(gain=Interval(-0.1, 0.4), old=Interval(0.5, 1.2)), "measure with queries"),
+        (ceilings(gain=Interval(-0.1, 0.1), old=SURE, full=0.0), "measure with queries"),
         (ceilings(gain=Interval(0.01, 0.3)), "measure with queries"),
         (ceilings(gain=Interval(0.01, 0.3), kept=Interval(0.9, 0.95)), "bridge"),
         (ceilings(gain=Interval(0.01, 0.3), kept=Interval(0.7, 0.89)), "re-embed"),
@@ -110,6 +116,7 @@ def study(low=0.7, null=(0.1, 0.2), **changes):
         "novelty_scores": {name: np.linspace(0, 1, 100, endpoint=False) for name in "xy"},
         "ceilings": None,
         "settings": SimpleNamespace(retention=0.9),
+        "num_resampled": 100,
     }  # fmt: skip
     return SimpleNamespace(**(parts | changes))
 
@@ -160,6 +167,12 @@ def test_a_sound_study_has_no_warnings():
 def test_warnings(changes, says):
     (warning,) = decision.decide(study(**changes), {}).warnings
     assert says in warning
+
+
+def test_a_copy_that_loses_a_few_items_is_not_said():
+    storage = {copy: {"recall@1": 0.2} for copy in ("as given", "int8")}
+    storage["float16"] = {"recall@1": 0.16}
+    assert decision.decide(study(storage=storage), {}).warnings == ()
 
 
 def test_few_pairs_are_named_with_what_their_curve_says():

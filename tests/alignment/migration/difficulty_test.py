@@ -56,6 +56,21 @@ def test_without_queries_of_y_or_any_hit_nothing_is_predicted(words):
     assert predict_retention(linear_map, documents, answers, lost, Settings()) is None
 
 
+def test_the_order_of_answers_does_not_matter(words):
+    """A wrong second answer, far away, changes nothing that the first does not."""
+    documents, query_y, answers, linear_map, _ = words
+    pairs = np.stack([answers[:30], (answers[:30] + 1500) % 3000], axis=1)
+    found = [
+        predict_retention(
+            linear_map, documents, answers, Queries(None, query_y[:30], rows), Settings()
+        )
+        for rows in (pairs, pairs[:, ::-1])
+    ]
+    alone = Queries(None, query_y[:30], pairs[:, :1])
+    expected = predict_retention(linear_map, documents, answers, alone, Settings())
+    assert found[0] == found[1] and found[0].value == pytest.approx(expected.value, abs=0.05)
+
+
 def test_the_curve_is_that_of_moved_documents(words, monkeypatch):
     (x, y), _, answers, linear_map, _ = words
     found = retention_curve(linear_map, (x, y), answers, Settings(seed=3))

@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
         "rows": np.array([3, 0, 29, 3]), "many": np.array([[3, 4], [0, -1], [29, 2], [1, -1]]),
         "asked": np.array([103, 100, 129, 103]), "words": np.array(["103", "", "129", "104"]),
         "unknown": np.array([103, 7, 129, 103]), "far": np.array([0, 1, 30, 2]),
-        "none": np.full(4, -1), "real": np.ones(4),
+        "none": np.full(4, -1), "real": np.ones(4), "wraps": np.full(4, 2**64 - 1, np.uint64),
     }  # fmt: skip
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -49,7 +49,7 @@ def test_answers_are_rows_of_x(folder):
     np.testing.assert_array_equal(found.x, np.load("queries.npy"))
     assert found.y is None and found.left_out == 0
     several, _ = read(x=None, y="queries.npy", answers="many.npy")
-    np.testing.assert_array_equal(several.answers, np.load("many.npy"))
+    np.testing.assert_array_equal(several.answers, [[4, 3], [0, -1], [29, 2], [1, -1]])
     assert several.x is None
 
 
@@ -90,6 +90,7 @@ def test_columns_of_one_file(folder):
         ({"answers": "unknown.npy", "ids": True}, "row 1 names 7, which is no id of ids_x.npy"),
         ({"answers": "words.npy"}, "words.npy: answers are text; give --ids_x and --ids_y"),
         ({"answers": "none.npy"}, "none.npy: no query has an answer among the paired rows"),
+        ({"answers": "wraps.npy"}, "row 0 names row 18446744073709551615"),
         ({"answers": "real.npy"}, "real.npy: answers must be integers or text"),
         ({"x": "short.npy"}, "short.npy has 3 rows for 4 of rows.npy"),
         ({"x": "missing.npy"}, "missing.npy: no such file"),

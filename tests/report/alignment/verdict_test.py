@@ -92,11 +92,11 @@ def test_unrelated_spaces_are_spared_their_distances():
     assert "Distances:" in words() and "Distances:" not in words(answers={"related": False})
 
 
-def searched():
-    kept, recall = Interval(0.78, 0.86), (0.878, 0.868, 0.713)
+def searched(recall=(0.878, 0.868, 0.713)):
+    kept = Interval(0.78, 0.86)
     names = ("x_in_x", "y_in_y", "y_back_in_x")
     ways = {
-        name: Retrieval(name, {"recall@1": value}, {}, value / recall[1], kept)
+        name: Retrieval(name, {"recall@1": value}, {}, value / (recall[1] or np.nan), kept)
         for name, value in zip(names, recall)
     }
     return Ceilings(ways, recall[1] - recall[0], Interval(-0.038, 0.014), 600, 0, 3000)
@@ -116,16 +116,21 @@ def test_search_with_queries(answer, begins):
     said = words(answers={"search": answer}, ceilings=searched())
     assert begins in said
     found = (
-        "Of 600 queries are answered first: 88 % by the index of A with its own queries, 71 % by "
-        "that index with queries of B mapped back by the reverse regression, 87 % after full "
-        "re-embedding. Mapped queries keep 82 % of that, 95 % interval 78 % to 86 %; the limit is "
-        "90 % (--retention)."
+        "First answers of 600 queries: by the index of A with its own queries 88 %, by the index "
+        "of A with queries of B mapped back by the reverse regression 71 %, after full "
+        "re-embedding 87 %. Mapped queries keep 82 % of that, 95 % interval 78 % to 86 %; the "
+        "limit is 90 % (--retention)."
     )
     assert found in said
     some = searched()
     del some.ways["x_in_x"]
     said = words(answers={"search": answer if answer != "keep" else "bridge"}, ceilings=some)
-    assert "are answered first: 71 % by that index" in said
+    assert "First answers of 600 queries: by the index of A with queries of B" in said
+    none = searched(recall=(0.0, 0.0, 0.0))
+    said = words(answers={"search": "measure with queries"}, ceilings=none)
+    assert "Not known: full re-embedding answers no query first." in said and "nan" not in said
+    del some.ways["y_in_y"]
+    assert "measure with queries (--queries_y too)." in words(ceilings=some)
 
 
 def test_search_without_queries():
