@@ -1,5 +1,8 @@
 """The bench of objectives: how images are counted, and that its losses are those of NumPy."""
 
+import json
+import pathlib
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +11,9 @@ from experiments.bench import rivals
 from experiments.bench.vit import TI, TINY
 from experiments.rivals.methods import METHODS
 from tests.objectives import rivals_oracle as oracle
+
+ROOT = pathlib.Path(__file__).parents[3]
+STORED = json.loads((ROOT / "tests" / "golden" / "rivals" / "bench.json").read_text())["rows"]
 
 
 @pytest.mark.parametrize(
@@ -49,3 +55,22 @@ def test_the_measured_losses_are_the_published_ones():
     targets = oracle.assignments(z, prototypes, (0, 1), 0.05)
     expected = oracle.swap_loss(z, prototypes, targets, (0, 1), 0.1)
     assert ours["swav"] == pytest.approx(expected, rel=2e-6)
+
+
+def test_the_documents_have_the_stored_figures():
+    docs = (ROOT / "docs" / "benchmarks.md").read_text()
+    steps, losses = {}, {}
+    for row in STORED:
+        name, speed = row["name"].split(":")[0], f"{row['value']:.2f}"
+        ours, other = row["note"].split(", ")
+        of_step = row["name"].endswith("ijepa")
+        (steps if of_step else losses)[name] = row["value"]
+        shown = (ours.split()[0], other.split()[0]) if of_step else (ours, other[len("lightly ") :])
+        assert "| " + " | ".join([name, *shown, speed]) + " |" in docs
+    assert steps.keys() == METHODS.keys() and losses.keys() == rivals.OURS.keys()
+    slowest = f"slower than {min(steps.values()):.2f} of I-JEPA"
+    assert min(steps, key=steps.get) == "mae" and min(steps.values()) > rivals.SLOWEST
+    assert slowest in docs and slowest in rivals.__doc__
+    expected = (f"{losses[n]:.2g} ({title})" for n, title in
+                (("simclr", "SimCLR"), ("dino", "DINO"), ("swav", "SwAV")))  # fmt: skip
+    assert all(text in rivals.__doc__ for text in expected)
