@@ -48,6 +48,18 @@ def test_rows_with_ties_are_seen_as_such(case):
     assert (found.overlap_expected[10] < 1) == (GOLDEN[f"{case}/sim/tie_rows_x10"] > 0)
 
 
+def test_products_rank_as_a_search_of_products_does():
+    """Long rows of the gallery are near to many queries by their product and far by distance."""
+    rng = np.random.default_rng(1)
+    queries = rng.normal(size=(60, 5))
+    gallery = (queries + rng.normal(size=(60, 5))) * rng.uniform(0.2, 5, (60, 1))
+    best, middle = neighbourhoods.match_ranks(queries, gallery, similarity="dot")
+    products = queries @ gallery.T
+    expected = 1 + (products > np.diag(products)[:, None]).sum(axis=1)
+    np.testing.assert_array_equal(best, expected)
+    np.testing.assert_array_equal(middle, expected)
+
+
 def test_neighbour_lists_match_brute_force():
     x = np.random.default_rng(0).normal(size=(300, 8))
     d = cdist(x, x)

@@ -92,8 +92,8 @@ ALIGNMENT = (
     Mutant(
         "a rotation is scaled by its largest direction alone",
         _SOLVE,
-        "w_ED * (s_R.sum() / scale_by)",
-        "w_ED * (s_R[0] / scale_by)",
+        "u_ER @ v_RD, float(s_R.sum())",
+        "u_ER @ v_RD, float(s_R[0])",
         _FITS,
     ),
     Mutant(
@@ -303,11 +303,11 @@ ALIGNMENT = (
         "cosines are of rows that are centred by the gallery",
         _NEAR,
         "query_ND, gallery_ND = unit_rows(query_ND), unit_rows(gallery_ND)\n"
-        "    centre_D = gallery_ND.mean(axis=0)",
+        '    if similarity == "dot":',
         "centre_D = gallery_ND.mean(axis=0)\n"
         "        query_ND, gallery_ND = unit_rows(query_ND - centre_D),"
         " unit_rows(gallery_ND - centre_D)\n"
-        "    centre_D = gallery_ND.mean(axis=0)",
+        '    if similarity == "dot":',
         (*_LOCAL, *_GOLDEN),
     ),
     # A study.

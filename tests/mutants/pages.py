@@ -7,6 +7,7 @@ _PROBE = "socialjepa_jax/collaboration/probe.py"
 _COLLAPSE = "socialjepa_jax/report/run/collapse.py"
 _DATA = "socialjepa_jax/report/run/data.py"
 _TABLES = "socialjepa_jax/report/tables.py"
+_DECISION = "socialjepa_jax/alignment/migration/decision.py"
 _VERDICT = "socialjepa_jax/report/alignment/verdict.py"
 
 _CONTROL = ("tests/evaluation/controls_test.py",)
@@ -147,17 +148,17 @@ PAGES = (
     # The pages of the alignment tool.
     Mutant(
         "spaces are related without their null",
-        _VERDICT,
-        'return low > max(0.0, float(study.null.samples["r2"].max()))',
-        "return low > 0.0",
-        ("tests/report/alignment/verdict_test.py",),
+        _DECISION,
+        'return bool(low > max(0.0, float(study.null.samples["r2"].max())))',
+        "return bool(low > 0.0)",
+        ("tests/alignment/migration/decision_test.py",),
     ),
     Mutant(
         "spaces are related by the middle of the interval",
-        _VERDICT,
-        'low = study.intervals["forward"]["r2"].low',
-        'low = study.metrics["forward"]["r2"]',
-        ("tests/report/alignment/verdict_test.py",),
+        _DECISION,
+        "low = interval.low if interval.known else",
+        "low = (interval.low + interval.high) / 2 if interval.known else",
+        ("tests/alignment/migration/decision_test.py",),
     ),
     Mutant(
         "better distances are called worse",

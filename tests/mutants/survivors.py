@@ -508,8 +508,8 @@ SURVIVORS = (
     Mutant(
         "the p value of the page is of the other tail",
         _QUALITY,
-        '"p": study.null.p_value(key),',
-        '"p": study.null.p_value(key, larger=False),',
+        'cells["p"] = study.null.p_value(key)',
+        'cells["p"] = study.null.p_value(key, larger=False)',
         _TOOL,
     ),
     Mutant(
