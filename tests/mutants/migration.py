@@ -76,7 +76,7 @@ MIGRATION = (
         _tests("ceilings"),
     ),
     Mutant(
-        "offsets are carried to documents of the other space",
+        "offsets are carried backwards",
         _DIFFICULTY,
         "query_PE = np.asarray(documents[1][rows_P], np.float64) + offset_PE",
         "query_PE = np.asarray(documents[1][rows_P], np.float64) - offset_PE",

@@ -38,6 +38,7 @@ def ceilings(
         (ceilings(gain=Interval(0.01, 0.3), kept=Interval(0.7, 0.89)), "re-embed"),
         (ceilings(kept=Interval(0.9, 0.95)), "bridge"),  # only queries of y
         (ceilings(kept=Interval(0.7, 0.9)), "measure with queries"),
+        (ceilings(kept=Interval(0.85, 0.99)), "measure with queries"),
         (ceilings(kept=UNKNOWN), "measure with queries"),
     ],
 )
