@@ -17,9 +17,11 @@ a label at .966 and .970, by inverse models at .79.
 """
 
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from experiments import findings
 from experiments.findings import Finding, Plot, Rows
@@ -105,10 +107,11 @@ def measured(scale: str, world: str, agents: list[carrying.Codes]) -> Rows:
 
 def interval(rows: Rows, **where: Any) -> Interval | None:
     """Mean and 95 % t-interval over pairs of agents of the selected row; None without one."""
-    for row in findings.select(rows, **where):
-        found = pairs.interval(row["values"])
-        return Interval(found["mean"], found["mean"] - found["half"], found["mean"] + found["half"])
-    return None
+    chosen = findings.select(rows, **where)
+    if not chosen:
+        return None
+    found = pairs.interval(chosen[0]["values"])
+    return Interval(found["mean"], found["mean"] - found["half"], found["mean"] + found["half"])
 
 
 def _lost(rows: Rows, label: str, index: int, dash: style.Dash = "-", **where: Any) -> figures.Line:
@@ -123,8 +126,22 @@ def _lost(rows: Rows, label: str, index: int, dash: style.Dash = "-", **where: A
     return figures.Line(label, steps, values, style.agent_color(index), dash, "o", band=band)
 
 
+def _figure(curves: Sequence[figures.Line], title: str, x_label: str, **more: Any) -> Figure:
+    """Draws the loss of W on logarithmic axes, with a tick at every point of the first curve."""
+    return figures.lines(
+        curves,
+        title=title,
+        x_label=x_label,
+        y_label="1 − R² of W",  # noqa: RUF001
+        log_x=True,
+        log_y=True,
+        x_ticks=curves[0].x,
+        **more,
+    )
+
+
 def _plot(rows: Rows) -> Plot:
-    """What W loses against transitions of each agent, without one pair."""
+    """Draws the loss of W against transitions of each agent, without one pair."""
     curves = [
         _lost(rows, f"three actions, {world} rates", index, world=world, method="actions")
         for index, world in enumerate(WORLDS)
@@ -143,22 +160,14 @@ def _plot(rows: Rows) -> Plot:
         levels.append(
             figures.Level(f"all pairs, {world} rates", lost, lost, lost, style.agent_color(index))
         )
-    figure = figures.lines(
-        curves,
-        title="What W loses without a pair",
-        x_label="transitions of each agent",
-        y_label="1 − R² of W",  # noqa: RUF001
-        levels=levels,
-        log_x=True,
-        log_y=True,
-        x_ticks=findings.distinct(findings.select(rows, method="actions"), "steps"),
-    )
+    title = "What W loses without a pair"
+    figure = _figure(curves, title, "transitions of each agent", levels=levels)
     return Plot(figure, "Loss of R2 of W against transitions for three actions and for one",
                 "Means and 95 % intervals over pairs of agents; chance is 2.")  # fmt: skip
 
 
 def _pairs_plot(rows: Rows) -> Plot:
-    """What W loses against the number of pairs of observations."""
+    """Draws the loss of W against the number of pairs of observations."""
     names = {"procrustes": "Procrustes", "rotation": "Procrustes, handedness told",
              "ridge": "ridge, best strength"}  # fmt: skip
     curves = [
@@ -166,15 +175,7 @@ def _pairs_plot(rows: Rows) -> Plot:
               method=method)
         for index, (method, label) in enumerate(names.items())
     ]  # fmt: skip
-    figure = figures.lines(
-        curves,
-        title="What W from few pairs loses",
-        x_label="pairs of observations",
-        y_label="1 − R² of W",  # noqa: RUF001
-        log_x=True,
-        log_y=True,
-        x_ticks=findings.distinct(findings.select(rows, method="ridge"), "steps"),
-    )
+    figure = _figure(curves, "What W from few pairs loses", "pairs of observations")
     return Plot(figure, "Loss of R2 of W against pairs for Procrustes and ridge",
                 "Distinct rates; means and 95 % intervals over pairs of agents.")  # fmt: skip
 

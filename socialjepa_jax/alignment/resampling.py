@@ -188,8 +188,12 @@ def resample_retrieval(best_N: Float64, middle_N: Float64, weights_RN: Float64) 
         weights_RN: of `group_weights`.
     """
     values = {"recall@1": best_N <= 1, "recall@10": best_N <= 10, "mrr": 1 / middle_N}
-    total_R = weights_RN.sum(axis=1)
-    return {key: weights_RN @ value.astype(np.float64) / total_R for key, value in values.items()}
+    return {key: drawn_means(value, weights_RN) for key, value in values.items()}
+
+
+def drawn_means(value_N: np.ndarray, weights_RN: Float64) -> Float64:
+    """Returns the mean of the values [N] in every draw of `group_weights`: [R]."""
+    return weights_RN @ value_N.astype(np.float64) / weights_RN.sum(axis=1)
 
 
 def _row_overlaps(a: Float64, b: Float64, k: int) -> Float64:

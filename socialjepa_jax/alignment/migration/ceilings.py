@@ -22,11 +22,12 @@ from socialjepa_jax.alignment.migration.search import (
 )
 from socialjepa_jax.alignment.moments import Float64
 from socialjepa_jax.alignment.neighbourhoods import unit_rows
-from socialjepa_jax.alignment.resampling import UNKNOWN, Interval, corrected_interval
+from socialjepa_jax.alignment.resampling import UNKNOWN, Interval, corrected_interval, drawn_means
 from socialjepa_jax.alignment.study.settings import Pair, Settings
 
 RECALL = "recall@1"
 CEILING, OLD = "y_in_y", "x_in_x"
+BRIDGE = "y_back_in_x"  # the way to search that leaves the old index as it is
 HUBS = "y_back_in_x_csls"  # for the cosine only
 HUB_SAMPLE, HUB_NEIGHBOURS = 1_000, 10  # documents of y that stand for queries
 FITS = 5  # of shuffled pairs
@@ -138,27 +139,18 @@ class _Search:
 
 _Way = Callable[[_Search], dict[str, Float64]]
 _OF_X: dict[str, _Way] = {
-    "x_in_x": lambda s: s(s.of_x(), Index.of(s.x)),
+    OLD: lambda s: s(s.of_x(), Index.of(s.x)),
     "x_forward_in_y": lambda s: s(s.linear_map.forward(s.of_x()), Index.of(s.y)),
 }
 _OF_Y: dict[str, _Way] = {
     CEILING: lambda s: s(s.of_y(), Index.of(s.y)),
     "naive": lambda s: s(s.of_y(), Index.of(s.x)),
-    "y_back_in_x": lambda s: s(s.linear_map.backward(s.of_y(), "regression"), Index.of(s.x)),
+    BRIDGE: lambda s: s(s.linear_map.backward(s.of_y(), "regression"), Index.of(s.x)),
     "y_in_x_forward": lambda s: s(s.of_y(), s.mapped()),
     "mixed": lambda s: s(unit_rows(s.of_y()), s.mixed()),
     HUBS: lambda s: dataclasses.replace(s, similarity="dot")(*s.hubs()),
 }
-WAYS = (
-    "x_in_x",
-    CEILING,
-    "naive",
-    "y_back_in_x",
-    "x_forward_in_y",
-    "y_in_x_forward",
-    "mixed",
-    HUBS,
-)
+WAYS = (OLD, CEILING, "naive", BRIDGE, "x_forward_in_y", "y_in_x_forward", "mixed", HUBS)
 """Ways to search, queries first: "x" and "y" are the encoders, "forward" and "back" the map."""
 
 
@@ -181,8 +173,8 @@ def search_all(
             "x_forward_in_y" without queries of y.
     """
     search = _Search(linear_map, *documents, queries, settings.similarity, settings.seed)
-    found = {name: way(search) for name, way in _possible(search).items()}
-    found = {name: found[name] for name in WAYS if name in found}
+    possible = _possible(search)
+    found = {name: possible[name](search) for name in WAYS if name in possible}
     weights_RQ = _draws(queries, settings.resamples, settings.seed)
     ways = {name: _result(name, found, weights_RQ) for name in found}
     numbers_Q = np.sum(queries.answers >= 0, axis=1)
@@ -206,9 +198,8 @@ def _possible(search: _Search) -> dict[str, _Way]:
 
 
 def _of_shuffled(search: _Search, maps: Sequence[LinearMap]) -> dict[str, float]:
-    way = _OF_X["x_forward_in_y"] if search.queries.y is None else _OF_Y["y_back_in_x"]
-    shared = search.x, search.y, search.queries, search.similarity, search.seed
-    means = [_means(way(_Search(linear_map, *shared))) for linear_map in maps]
+    way = _OF_X["x_forward_in_y"] if search.queries.y is None else _OF_Y[BRIDGE]
+    means = [_means(way(dataclasses.replace(search, linear_map=found))) for found in maps]
     return {key: float(np.mean([mean[key] for mean in means])) for key in means[0]}
 
 
@@ -227,7 +218,7 @@ def _means(scores_Q: Mapping[str, Float64]) -> dict[str, float]:
 def _result(name: str, found: Mapping[str, dict[str, Float64]], weights_RQ: Float64) -> Retrieval:
     scores = _means(found[name])
     intervals = {
-        key: corrected_interval(_drawn(value, weights_RQ), scores[key], within=_SHARE)
+        key: corrected_interval(drawn_means(value, weights_RQ), scores[key], within=_SHARE)
         for key, value in found[name].items()
     }
     of_way, of_ceiling = found[name][RECALL], found.get(CEILING, {}).get(RECALL, np.zeros(1))
@@ -235,7 +226,7 @@ def _result(name: str, found: Mapping[str, dict[str, Float64]], weights_RQ: Floa
         return Retrieval(name, scores, intervals, float("nan"), UNKNOWN)
     retention = scores[RECALL] / float(of_ceiling.mean())
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw without a hit of the ceiling
-        ratio_R = _drawn(of_way, weights_RQ) / _drawn(of_ceiling, weights_RQ)
+        ratio_R = drawn_means(of_way, weights_RQ) / drawn_means(of_ceiling, weights_RQ)
     between = corrected_interval(ratio_R, retention, within=_RATIO)
     if name != CEILING:
         between = _widened(between, retention, _UNSEEN / float(of_ceiling.sum()), _RATIO)
@@ -254,14 +245,10 @@ def _without_draws(name: str, scores: dict[str, float], ways: Mapping[str, Retri
     return Retrieval(name, scores, {}, retention, UNKNOWN)
 
 
-def _drawn(value_Q: Float64, weights_RQ: Float64) -> Float64:
-    return weights_RQ @ value_Q / weights_RQ.sum(axis=1)
-
-
 def _gain(found: Mapping[str, dict[str, Float64]], weights_RQ: Float64) -> tuple[float, Interval]:
     if CEILING not in found or "x_in_x" not in found:
         return float("nan"), UNKNOWN
     gain_Q = found[CEILING][RECALL] - found["x_in_x"][RECALL]
     gain = float(gain_Q.mean())
-    between = corrected_interval(_drawn(gain_Q, weights_RQ), gain, within=_DIFFERENCE)
+    between = corrected_interval(drawn_means(gain_Q, weights_RQ), gain, within=_DIFFERENCE)
     return gain, _widened(between, gain, _UNSEEN / len(gain_Q), _DIFFERENCE)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import CEILING, OLD, RECALL, Ceilings
+from socialjepa_jax.alignment.migration.ceilings import BRIDGE, CEILING, OLD, RECALL, Ceilings
 from socialjepa_jax.alignment.study import curves
 from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.errors import check_one_of
 
-BRIDGE = "y_back_in_x"  # the way to search that leaves the old index as it is
 CLASSIFIER = "logistic"
 GATES = ("search", "classifiers", "related")
 RISING = 0.02  # gain in R2 from twice the pairs, above which more pairs are advised

@@ -69,16 +69,16 @@ def _ranks(query_QD: Float64, index: Index, answers_QK: np.ndarray, similarity: 
     q, k = answers_QK.shape
     answer_QKD = index.rows(np.maximum(answers_QK, 0).reshape(-1)).reshape(q, k, -1)
     centre_D = answer_QKD.mean(axis=(0, 1)) if similarity == "l2" else np.zeros(1)
-    query_QD = _scaled(query_QD - centre_D, similarity)
-    answer_QKD = _scaled(answer_QKD - centre_D, similarity)
-    match_QK = np.einsum("qd,qkd->qk", query_QD, answer_QKD) + _offset(answer_QKD, similarity)
+    query_QD = scaled(query_QD - centre_D, similarity)
+    answer_QKD = scaled(answer_QKD - centre_D, similarity)
+    match_QK = np.einsum("qd,qkd->qk", query_QD, answer_QKD) + offset(answer_QKD, similarity)
     size_QK = np.linalg.norm(answer_QKD, axis=-1)
     slack_QK = _SLACK * size_QK * (np.linalg.norm(query_QD, axis=-1)[:, None] + size_QK)
     ahead_QK = np.zeros((q, k))
     for start in range(0, index.count, BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, index.count))
-        block_BD = _scaled(index.rows(rows) - centre_D, similarity)
-        found_QB = query_QD @ block_BD.T + _offset(block_BD, similarity)
+        block_BD = scaled(index.rows(rows) - centre_D, similarity)
+        found_QB = query_QD @ block_BD.T + offset(block_BD, similarity)
         _remove(found_QB, answers_QK, start)
         for j in range(k):
             gap_QB = found_QB - match_QK[:, j, None]
@@ -95,12 +95,16 @@ def _remove(found_QB: Float64, answers_QK: np.ndarray, start: int) -> None:
     found_QB[query, answers_QK[query, place] - start] = -np.inf
 
 
-def _scaled(z: Float64, similarity: str) -> Float64:
+def scaled(z: Float64, similarity: str) -> Float64:
+    """Returns queries or documents [..., D] for products: of length 1 for cosines."""
     return unit_rows(z) if similarity == "cosine" else z
 
 
-def _offset(z: Float64, similarity: str) -> Float64 | float:
-    """Term that makes a product a similarity: of -|q - z|^2 / 2 it lacks only what q alone adds."""
+def offset(z: Float64, similarity: str) -> Float64 | float:
+    """Returns what is added to the products with documents z [..., D]: [...].
+
+    For "l2" the sum is -|q - z|^2 / 2 but for a term of the query alone.
+    """
     return -np.sum(z**2, axis=-1) / 2 if similarity == "l2" else 0.0
 
 

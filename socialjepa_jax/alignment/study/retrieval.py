@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from socialjepa_jax.alignment import resampling
 from socialjepa_jax.alignment.maps import LinearMap
+from socialjepa_jax.alignment.migration.search import offset, scaled
 from socialjepa_jax.alignment.moments import Float64, as_pairs
-from socialjepa_jax.alignment.neighbourhoods import match_ranks, retrieval_scores, unit_rows
+from socialjepa_jax.alignment.neighbourhoods import match_ranks, retrieval_scores
 from socialjepa_jax.alignment.study.intervals import Bounds, GroupBootstrap
 from socialjepa_jax.alignment.study.scores import K
 from socialjepa_jax.alignment.study.settings import Pair
@@ -127,7 +128,7 @@ def overlap_with_native(
     for name, (queries, gallery) in spaces.items():
         near = nearest_documents(queries, gallery, K, similarity)
         share_S = np.mean((near[:, :, None] == native[:, None, :]).any(axis=1), axis=1)
-        samples = bootstrap.weights @ share_S / bootstrap.weights.sum(axis=1)
+        samples = resampling.drawn_means(share_S, bootstrap.weights)
         value = float(share_S.mean())
         found[name] = Overlap(value, bootstrap.interval(samples, value))
     return found
@@ -143,10 +144,7 @@ def nearest_documents(
         k: below S.
         similarity: "cosine" | "dot" | "l2".
     """
-    if similarity == "cosine":
-        queries_SD, gallery_SD = unit_rows(queries_SD), unit_rows(gallery_SD)
-    similar_SS = queries_SD @ gallery_SD.T
-    if similarity == "l2":
-        similar_SS -= np.sum(gallery_SD**2, axis=1) / 2
+    queries_SD, gallery_SD = scaled(queries_SD, similarity), scaled(gallery_SD, similarity)
+    similar_SS = queries_SD @ gallery_SD.T + offset(gallery_SD, similarity)
     np.fill_diagonal(similar_SS, -np.inf)
     return np.argpartition(-similar_SS, k - 1, axis=1)[:, :k]

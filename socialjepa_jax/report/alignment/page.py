@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import CEILING, RECALL
-from socialjepa_jax.alignment.migration.decision import BRIDGE, Decision
+from socialjepa_jax.alignment.migration.ceilings import BRIDGE, CEILING, RECALL
+from socialjepa_jax.alignment.migration.decision import Decision
 from socialjepa_jax.alignment.study.export import NUMPY_SNIPPET
 from socialjepa_jax.alignment.study.inputs import Spaces
 from socialjepa_jax.alignment.study.study import Study

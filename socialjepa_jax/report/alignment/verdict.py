@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import CEILING, OLD, RECALL, Ceilings
+from socialjepa_jax.alignment.migration.ceilings import BRIDGE, CEILING, OLD, RECALL, Ceilings
 from socialjepa_jax.alignment.migration.decision import (
-    BRIDGE,
     CLASSIFIER,
     RISING,
     Decision,

@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def delimiter(self) -> str:
-        """What separates the columns."""
+        """Character between the columns."""
         return _delimiter(self.path)
 
     def names(self) -> dict[str, int]:
