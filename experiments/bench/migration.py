@@ -256,7 +256,7 @@ def define_flags() -> None:
 def main() -> None:
     """Prints the table and writes the figures."""
     warnings.filterwarnings("ignore")  # of peers, on sizes
-    out, rows = (results.out_file(path) for path in (flags.FLAGS.out, flags.FLAGS.rows))
+    out, rows = (results.out_file(flags.FLAGS[name].value, f"--{name}") for name in ("out", "rows"))
     seeds = (3, 4) if flags.FLAGS.small else migrations.SEEDS
     found, overlap = list(outcomes(seeds)), overlaps(seeds)
     if rows:

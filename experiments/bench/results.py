@@ -61,11 +61,12 @@ def from_row(row: dict[str, Any]) -> Result:
     return Result(**values | {"value": float("nan") if row["value"] is None else row["value"]})
 
 
-def out_file(name: str | None) -> pathlib.Path | None:
-    """Checks `--out` before minutes of measuring.
+def out_file(name: str | None, option: str = "--out") -> pathlib.Path | None:
+    """Checks the file that a flag names before minutes of measuring.
 
     Args:
         name: value of the flag; None or "": the figures are not written.
+        option: the flag, named in messages.
 
     Returns:
         The path of the file, or None.
@@ -77,12 +78,12 @@ def out_file(name: str | None) -> pathlib.Path | None:
         return None
     path = pathlib.Path(name)
     if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"--out={name} must be a file in a folder that exists")
+        raise InputError(f"{option}={name} must be a file in a folder that exists")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise InputError(f"--out={name} cannot be written: {error.strerror}") from None
+        raise InputError(f"{option}={name} cannot be written: {error.strerror}") from None
     return path
 
 

@@ -37,3 +37,10 @@ def test_a_folder_is_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(results.tempfile, "TemporaryFile", denied)
     with pytest.raises(InputError, match=r"x\.json cannot be written: Permission denied"):
         results.out_file(str(tmp_path / "x.json"))
+
+
+def test_a_refused_file_is_named_with_its_flag(tmp_path):
+    missing = tmp_path / "missing" / "rows.json"
+    for option in ("--out", "--rows"):
+        with pytest.raises(InputError, match=f"^{option}=.*must be a file in a folder that exists"):
+            results.out_file(str(missing), option)
