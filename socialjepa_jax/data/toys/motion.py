@@ -18,7 +18,7 @@ import numpy as np
 
 from socialjepa_jax.data.toys import parts, raycast
 from socialjepa_jax.data.toys.parts import Part
-from socialjepa_jax.errors import InputError, check_in_range
+from socialjepa_jax.errors import InputError, check_in_range, check_positive
 
 SOFTNESS = 2.5  # standard deviations of z at which a latent has moved 76 % of its range
 RANGES = {  # of each kind of latent, on both sides of its middle
@@ -88,12 +88,15 @@ class Scene:
         occluders: pillars that stand between the objects, 0 to 3.
         private: for each camera one more latent, whose ball this camera alone sees. Private
             latents follow the shared ones.
+        radians: () for joints that end at their `RANGES`, or of each joint the angle at z = 1: it
+            turns without end, in proportion to z.
     """
 
     latents: tuple[str, ...] = ("x", "y", "yaw")
     shape: str = "toy"
     occluders: int = 0
     private: bool = False
+    radians: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.latents) <= MAX_LATENTS:
@@ -110,6 +113,11 @@ class Scene:
         if self.shape not in ("toy", "twins", "cube"):
             raise InputError(f"shape={self.shape!r} must be one of 'toy', 'twins', 'cube'")
         check_in_range(0, MAX_OCCLUDERS, occluders=self.occluders)
+        joints = sum(name in ARM for name in self.latents)
+        if len(self.radians) not in (0, joints):
+            raise InputError(f"radians={self.radians} must be () or one angle for each joint")
+        for radians in self.radians:
+            check_positive(radians=radians)
 
     @staticmethod
     def _split(name: str) -> tuple[str, str]:
@@ -173,6 +181,8 @@ class Scene:
             name: RANGES[self._split(name)[0]] * jnp.tanh(z_L[i] / SOFTNESS)
             for i, name in enumerate(self.latents)
         }
+        joints = [i for i, name in enumerate(self.latents) if name in ARM]
+        moved |= {self.latents[i]: angle * z_L[i] for i, angle in zip(joints, self.radians)}
         rows = (
             self._arm_poses(moved)
             if self.has_arm

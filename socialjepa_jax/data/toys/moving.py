@@ -41,7 +41,7 @@ TRANSITIONS = (
     "motion", "strangers", "same_picture", "photometric", "augmented_stills",
     "augmented_stills_jitter",
 )  # fmt: skip
-PROCESSES = ("ou", "uniform", "gennorm", "goals")
+PROCESSES = ("ou", "uniform", "gennorm", "goals", "policy")
 _BLOCK = 2048  # images rendered by one call
 _SHIFT = 4  # pixels by which stills are shifted, at 32 pixels
 _SEEN = 2  # largest change of a pixel, of 255, of a latent that a camera does not see
@@ -55,7 +55,7 @@ class MotionData:
 
     Attributes:
         kind: "motion".
-        latents, shape, occluders, private: see `motion.Scene`.
+        latents, shape, occluders, private, radians: see `motion.Scene`.
         azimuths: of the cameras, degrees; one for each camera.
         elevation: of all cameras, degrees.
         image_size: H = W, pixels.
@@ -63,17 +63,20 @@ class MotionData:
         samples_per_pixel_side: a pixel is the mean of this number squared of rays.
         flicker: standard deviation of the log gain of each image's channels; 0: a clean world.
         process: "ou" (Ornstein-Uhlenbeck) | "uniform" and "gennorm" (its monotone maps to other
-            marginals) | "goals" (travels between two goals in every latent).
+            marginals) | "goals" (travels between two goals in every latent) | "policy" (the angles
+            of shoulder and elbow under a policy that reaches for goals, `dynamics.joints`).
         rho: correlation of successive states, one value or one for each latent (with private
             ones).
         alpha: shape of the marginal of "gennorm".
+        dependence: correlation of shoulder and elbow at one moment ("policy": of their scores).
         transition: what the two images of a pair have in common: "motion": successive states |
             "strangers": unrelated states | "same_picture" | "photometric", "augmented_stills",
             "augmented_stills_jitter": one state, whose image is changed twice by brightness and
             contrast; also by shifts; also by the world's own flicker.
         pool: pairs of an agent, rendered beforehand; 0: fresh pairs at every step.
         states: states N to measure on, half of which maps are fitted on.
-        walk: steps of each agent's own walk, with known actions (process "ou"); 0: none.
+        walk: steps of each agent's own walk, with known actions (process "ou" without
+            dependence); 0: none.
         actions: number of actions M of the walk.
         share: share of an innovation that the actions make.
         splits: `test_states` of the N states are held out; there are no objects to hold out.
@@ -85,6 +88,7 @@ class MotionData:
     shape: str = "toy"
     occluders: int = 0
     private: bool = False
+    radians: tuple[float, ...] = ()
     azimuths: tuple[float, ...] = (-80.0, 80.0)
     elevation: float = 45.0
     image_size: int = 32
@@ -94,6 +98,7 @@ class MotionData:
     process: str = "ou"
     rho: tuple[float, ...] = (0.9,)
     alpha: float = 2.0
+    dependence: float = 0.0
     transition: str = "motion"
     pool: int = 12_000
     states: int = 4_000
@@ -105,7 +110,7 @@ class MotionData:
 
     def __post_init__(self) -> None:
         check_one_of(("motion",), kind=self.kind)
-        motion.Scene(self.latents, self.shape, self.occluders, self.private)  # checks its fields
+        _ = self.scene  # checks its fields
         check_one_of((1, 3), channels=self.channels)
         check_one_of(PROCESSES, process=self.process)
         check_one_of(TRANSITIONS, transition=self.transition)
@@ -119,6 +124,14 @@ class MotionData:
             check_inside(0.0, 1.0, rho=rho)
         if len(self.rho) not in (1, self.num_latents):
             raise InputError(f"rho={self.rho} must be 1 or {self.num_latents} correlations")
+        if (self.process == "policy" or self.dependence) and self.state_names != motion.ARM:
+            raise InputError(
+                f"latents={self.state_names} must be {motion.ARM} for process={self.process!r} "
+                f"with dependence={self.dependence}"
+            )
+        if self.dependence:
+            check_one_of(("ou", "policy"), process=self.process)
+            check_inside(-1.0, 1.0, dependence=self.dependence)
         if self.splits.test_instances:
             raise InputError(
                 f"splits.test_instances={self.splits.test_instances} must be 0: no objects"
@@ -134,7 +147,7 @@ class MotionData:
     @property
     def scene(self) -> motion.Scene:
         """The objects that move, and the latents that move them."""
-        return motion.Scene(self.latents, self.shape, self.occluders, self.private)
+        return motion.Scene(self.latents, self.shape, self.occluders, self.private, self.radians)
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -169,8 +182,12 @@ class MotionData:
     @property
     def dynamics(self) -> tuple[dynamics.Process, Any]:
         """The process of the latents and its arrays."""
+        if self.process == "policy" or self.dependence:
+            process: Any = dynamics.JointAngles()
+            policy = self.process == "policy"
+            return process, process.params(self.rho, policy=policy, dependence=self.dependence)
         if self.process == "ou":
-            process: Any = dynamics.OrnsteinUhlenbeck(self.num_latents)
+            process = dynamics.OrnsteinUhlenbeck(self.num_latents)
             return process, process.params(self.rho)
         if self.process == "goals":
             process = dynamics.GoalSeeking(self.num_latents)
@@ -262,6 +279,8 @@ class MotionData:
         if not isinstance(process, dynamics.GoalSeeking):
             driven = Driven(self.num_latents, self.actions, self.share, self.seed)
             states = driven.walk(self._rho, key, steps)[0]
+            if isinstance(process, dynamics.JointAngles):
+                return process.angles(params, states)
             return warp(params["warp"], states) if "warp" in params else states
 
         def step(z_1L: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -475,7 +494,7 @@ class MotionFeed:
         self.walks: np.ndarray | None = None
         self.actions: np.ndarray | None = None
         self.rho = np.broadcast_to(np.asarray(data.rho, np.float64), (data.num_latents,))
-        if data.walk and data.process == "ou":
+        if data.walk and data.process == "ou" and not data.dependence:
             walks = [self._walk(data, k) for k in range(len(self.cameras))]
             self.walks, self.actions = (np.stack(part) for part in zip(*walks))
 

@@ -33,6 +33,7 @@ SIDE, LOW, HIGH = 4, -5.0, 5.0
 NUM = 2000  # of states, pairs and steps, always: other shapes would be compiled for
 PLAIN = MotionData(image_size=SIDE, flicker=0.0, pool=NUM, states=NUM, walk=0)
 RESOLUTION = (HIGH - LOW) / 255
+ARM = {"latents": ("shoulder", "elbow"), "actions": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -177,6 +178,19 @@ def test_a_film_shows_the_process(process, plain):
         assert stats.kurtosis(z, axis=None) < -0.8
     if process == "ou":
         assert np.abs(z).max() > 2.2
+
+
+@pytest.mark.parametrize("process", [pytest.param("ou", marks=pytest.mark.nightly), "policy"])
+def test_dependent_joints_are_those_of_their_process(process, plain):
+    data = dataclasses.replace(PLAIN, **ARM, process=process, dependence=-0.5, walk=10)
+    dataset = data.load(None)
+    feed = open_feed(data, dataset, seeds=(0,), cameras=(0,))
+    assert feed.walks is None  # actions do not drive these
+    frames = read(feed.at(0).frames[0], 2)
+    for states in (dataset.states, frames[:, 0], frames[:, 1], data.film(NUM + 1).states):
+        np.testing.assert_allclose(states.std(0), 1.0, atol=0.15)
+        assert stats.spearmanr(states).statistic == pytest.approx(-0.48, abs=0.12)
+        assert (stats.kurtosis(states[:, 1]) < -1.5) == (process == "policy")
 
 
 def test_private_latents_come_last(plain):
@@ -435,6 +449,12 @@ def test_all_states_come_in_order_and_the_last_chunk_is_padded():
         ({"actions": 4}, "actions=4"),
         ({"actions": 0}, "actions=0"),
         ({"share": 1.0}, "share=1.0"),
+        ({"process": "policy"}, r"latents=.*must be \('shoulder', 'elbow'\) for process='policy'"),
+        ({"dependence": 0.1}, "for process='ou' with dependence=0.1"),
+        ({**ARM, "private": True, "process": "policy"}, "private_0.*for process='policy'"),
+        ({**ARM, "process": "goals", "dependence": 0.1}, "process='goals'"),
+        ({**ARM, "dependence": -1.0}, "dependence=-1.0"),
+        ({**ARM, "radians": (1.0,)}, "radians="),
     ],
 )
 def test_bad_fields_are_named_in_one_line(fields, message):
