@@ -24,6 +24,7 @@ from socialjepa_jax.errors import (
     check_one_of,
     check_positive,
     shown,
+    sides,
 )
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
@@ -253,16 +254,16 @@ class Experiment:
 
     def _check_encoder(self) -> None:
         """Checks that every encoder of the objective takes the images of the data."""
-        wanted = (self.data.image_size, self.data.channels)
+        wanted = (sides(self.data.image_size), self.data.channels)
         for field in dataclasses.fields(self.objective):  # type: ignore[arg-type]
             value = getattr(self.objective, field.name)
             if not hasattr(value, "image_size"):
                 continue
-            if (value.image_size, value.channels) != wanted:
+            if (sides(value.image_size), value.channels) != wanted:
                 raise InputError(
                     f"objective.{field.name}.image_size={value.image_size}, "
                     f"channels={value.channels} must be those of data: "
-                    f"image_size={wanted[0]}, channels={wanted[1]}"
+                    f"image_size={self.data.image_size}, channels={wanted[1]}"
                 )
 
 

@@ -37,6 +37,8 @@ MAX_RATIO = 256  # above them, bytes for every byte of the file; deflate reaches
 
 _SHOWN = 100  # letters of a value in a message
 
+ImageSize = int | tuple[int, int]  # side of a square, or (height, width), pixels
+
 
 class InputError(ValueError):
     """The user's input cannot be used. Launchers print it as one line and exit with code 2."""
@@ -87,6 +89,20 @@ def check_inside(low: float, high: float, **fields: float) -> None:
 def check_divides(divisor: int, **fields: int) -> None:
     """Raises `InputError` unless `divisor` divides every field."""
     _check(fields, lambda value: value % divisor == 0, f"a multiple of {divisor}")
+
+
+def sides(image_size: ImageSize) -> tuple[int, int]:
+    """Returns (height, width) of images; one number is the side of a square.
+
+    Raises:
+        InputError: a side is not positive, or there are not one or two.
+    """
+    both = image_size if isinstance(image_size, tuple) else (image_size, image_size)
+    if len(both) != 2:
+        raise InputError(f"image_size={image_size} must be one side or (height, width)")
+    for side in both:
+        check_positive(image_size=side)
+    return both
 
 
 def check_one_of(options: Sequence[Any], **fields: Any) -> None:

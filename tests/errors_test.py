@@ -26,3 +26,12 @@ def test_a_check_accepts_valid_values_and_names_others(check, arguments, valid, 
         with pytest.raises(InputError) as refusal:
             check(*arguments, first=valid[0], second=value)
         assert str(refusal.value) == f"second={value} must be {message}"
+
+
+def test_sides_of_squares_and_rectangles():
+    assert errors.sides(7) == (7, 7) and errors.sides((3, 5)) == (3, 5)
+    for size in (0, (4, 0), (-1, 4)):
+        with pytest.raises(errors.InputError, match=r"image_size=(0|-1) must be > 0"):
+            errors.sides(size)
+    with pytest.raises(errors.InputError, match=r"\(1, 2, 3\) must be one side or \(height"):
+        errors.sides((1, 2, 3))

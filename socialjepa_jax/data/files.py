@@ -10,14 +10,21 @@ from typing import Any
 import numpy as np
 
 from socialjepa_jax.data import images as images_lib
-from socialjepa_jax.errors import InputError
+from socialjepa_jax.errors import (
+    ImageSize,
+    InputError,
+    check_in_range,
+    check_one_of,
+    sides,
+)
 
 Broken = list[tuple[str, str]]  # (file name, error message)
+FITS = ("stretch", "centre")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Files:
-    """Lazy uint8 [..., H, W, C], H = W = `size`; only the file names are in memory.
+    """Lazy uint8 [..., H, W, C]; only the file names are in memory.
 
     Indexing works as for an array of images: an index of one image reads it, any other index
     returns the selected `Files`.
@@ -26,26 +33,29 @@ class Files:
         folder: folder of the files.
         names: names of the files, relative to the folder.
         places: i64[...], the file of each image, an index into `names`.
-        size: side that images are resized to, in pixels.
+        size: side, or (H, W), that images are resized to, in pixels.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
         digests: SHA-256 of every file, hexadecimal; empty: files are not verified.
         broken_is_black: a file that cannot be read yields a black image instead of an error.
+        fit: "stretch": whole images are resized | "centre": the largest central part that has the
+            proportions of `size`.
     """
 
     folder: pathlib.Path
     names: tuple[str, ...]
     places: np.ndarray
-    size: int
+    size: ImageSize
     channels: int
     digests: tuple[str, ...] = ()
     broken_is_black: bool = False
+    fit: str = "stretch"
 
     dtype = np.dtype(np.uint8)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array of images."""
-        return *self.places.shape, self.size, self.size, self.channels
+        return *self.places.shape, *sides(self.size), self.channels
 
     @property
     def ndim(self) -> int:
@@ -103,11 +113,15 @@ class Files:
         if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[file]:
             raise ValueError("is not the file of the manifest (its SHA-256 differs)")
         image = images_lib.to_channels(images_lib.decode(blob), self.channels)
+        if self.fit == "centre":
+            image = images_lib.central(image, self.size)
         return images_lib.resize(image, self.size)
 
     def fingerprint(self) -> str:
         """Digest of `places`, of how files are read, and of their names, sizes and times."""
-        digest = hashlib.sha256(f"{self.size} {self.channels} {images_lib.VERSION}\n".encode())
+        part = f" {self.fit}" if self.fit != "stretch" else ""
+        read = f"{self.size} {self.channels} {images_lib.VERSION}{part}\n"
+        digest = hashlib.sha256(read.encode())
         digest.update(self.places.tobytes())
         for name in self.names:
             try:
@@ -116,6 +130,17 @@ class Files:
                 continue
             digest.update(os.fsencode(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n"))
         return digest.hexdigest()
+
+
+def check_reading(
+    image_size: ImageSize, channels: int, read: str, workers: int, max_broken: float
+) -> None:
+    """Checks how a configuration reads files, see `FolderData`; names the field that is wrong."""
+    sides(image_size)
+    check_one_of((1, 3), channels=channels)
+    check_one_of(("resident", "stream"), read=read)
+    check_in_range(0, 256, workers=workers)
+    check_in_range(0.0, 1.0, max_broken=max_broken)
 
 
 def printable(name: str) -> str:

@@ -10,19 +10,11 @@ import numpy as np
 from absl import logging
 
 from socialjepa_jax.data import base, manifest
-from socialjepa_jax.data.files import Files, printable
+from socialjepa_jax.data.files import Files, check_reading, printable
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.protocols import ImageFeed, Opening
-from socialjepa_jax.data.resident import ResidentFeed
-from socialjepa_jax.data.streaming import StreamFeed
-from socialjepa_jax.errors import (
-    InputError,
-    check_in_range,
-    check_one_of,
-    check_positive,
-    expand_user,
-    shown,
-)
+from socialjepa_jax.data.streaming import open_images
+from socialjepa_jax.errors import ImageSize, InputError, check_one_of, expand_user, shown
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 
@@ -46,7 +38,7 @@ class FolderData:
             to the folder. "": class folders.
         columns: (factor, column of the table) of every factor, as in `ArraysData`. Category and
             instance may be any text, the other factors are integers.
-        image_size: side in pixels that images are resized to.
+        image_size: side, or (height, width), that images are resized to, pixels.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
         protocol: which images show the same state, and where the cameras stand.
         splits: what is held out.
@@ -63,7 +55,7 @@ class FolderData:
     path: str = ""
     table: str = ""
     columns: tuple[tuple[str, str], ...] = tuple((name, name) for name in base.REQUIRED_FACTORS)
-    image_size: int = 64
+    image_size: ImageSize = 64
     channels: int = 3
     protocol: base.Protocol = base.Protocol()
     splits: base.Splits = base.Splits()
@@ -74,11 +66,7 @@ class FolderData:
 
     def __post_init__(self) -> None:
         check_one_of(("folder",), kind=self.kind)
-        check_positive(image_size=self.image_size)
-        check_one_of((1, 3), channels=self.channels)
-        check_one_of(("resident", "stream"), read=self.read)
-        check_in_range(0, 256, workers=self.workers)
-        check_in_range(0.0, 1.0, max_broken=self.max_broken)
+        check_reading(self.image_size, self.channels, self.read, self.workers, self.max_broken)
         base.check_columns(self.columns)
 
     @property
@@ -120,9 +108,7 @@ class FolderData:
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""
-        if isinstance(dataset.images, Files):
-            return StreamFeed(dataset.images, opening, self.workers, self.max_broken)
-        return ResidentFeed(np.asarray(dataset.images), opening)
+        return open_images(dataset, opening, self.workers, self.max_broken)
 
     def _digests(self, folder: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.manifest:

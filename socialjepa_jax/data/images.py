@@ -11,6 +11,8 @@ import warnings
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from socialjepa_jax.errors import ImageSize, sides
+
 VERSION = 2  # of the pixels that a file decodes to; 2: values of 16 bits are rounded, not cut
 _FORMATS = ("JPEG", "PNG")
 _MODES = ("L", "RGB", "I;16", "RGB;16B")
@@ -77,17 +79,27 @@ def to_channels(image: np.ndarray, channels: int) -> np.ndarray:
     return ((image @ _LUMA + 0x8000) >> 16).astype(np.uint8)[..., None]
 
 
-def resize(images: np.ndarray, size: int) -> np.ndarray:
-    """Resizes uint8 [..., H, W, C] to [..., size, size, C]; unequal sides are stretched.
+def central(image: np.ndarray, size: ImageSize) -> np.ndarray:
+    """Returns the largest central part of uint8 [H, W, C] with the proportions of a size."""
+    height, width = sides(size)
+    rows, columns = image.shape[:2]
+    part = min(rows, round(columns * height / width)), min(columns, round(rows * width / height))
+    top, left = (rows - part[0]) // 2, (columns - part[1]) // 2
+    return image[top : top + max(1, part[0]), left : left + max(1, part[1])]
+
+
+def resize(images: np.ndarray, size: ImageSize) -> np.ndarray:
+    """Resizes uint8 [..., H, W, C] to [..., *sides(size), C]; other proportions are stretched.
 
     A side that shrinks is averaged over exact (fractional) areas, a side that grows is interpolated
     linearly. Values are rounded to the nearest integer.
     """
     *lead, height, width, channels = images.shape
-    if height == width == size:
+    new = sides(size)
+    if (height, width) == new:
         return images
-    vertical, horizontal = _resize_matrix(height, size), _resize_matrix(width, size)
-    resized = np.empty((*lead, size, size, channels), np.uint8)
+    vertical, horizontal = _resize_matrix(height, new[0]), _resize_matrix(width, new[1])
+    resized = np.empty((*lead, *new, channels), np.uint8)
     for index in np.ndindex(*lead):  # one at a time: floats need four times the memory
         for channel in range(channels):
             exact = vertical @ images[index][..., channel] @ horizontal.T

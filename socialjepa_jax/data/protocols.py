@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.errors import ImageSize
 
 Batch = dict[str, jax.Array]
 
@@ -30,13 +31,13 @@ class Data(Protocol):
 
     Attributes:
         kind: name in a configuration.
-        image_size: height and width of an image, pixels.
+        image_size: side of square images or (height, width), pixels.
         channels: 1 or 3.
         num_cameras: K.
     """
 
     kind: str
-    image_size: int
+    image_size: ImageSize
     channels: int
 
     @property

@@ -24,11 +24,12 @@ from jax.sharding import PartitionSpec as P
 from socialjepa_jax import sharding
 from socialjepa_jax.data import order, resident
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.data.files import Files
 from socialjepa_jax.data.indexed import BrokenFiles, Calls, Passes
 from socialjepa_jax.data.prefetch import Element, Prefetcher
-from socialjepa_jax.data.protocols import Batch, Opening
+from socialjepa_jax.data.protocols import Batch, ImageFeed, Opening
 from socialjepa_jax.keys import step_keys
 
 _LIMITED = 0.1  # share of the time that devices may wait for images without a warning
@@ -266,3 +267,17 @@ class StreamFeed:
         for ahead in (self._calls, self._all_states):
             if ahead is not None:
                 ahead.close()
+
+
+def open_images(
+    dataset: ViewDataset, opening: Opening, workers: int, max_broken: float
+) -> ImageFeed:
+    """Opens a stream of the files of a data set, or puts its images on the devices.
+
+    Args:
+        dataset: its images are `Files` to stream, or in memory.
+        opening, workers, max_broken: see `StreamFeed`.
+    """
+    if isinstance(dataset.images, Files):
+        return StreamFeed(dataset.images, opening, workers, max_broken)
+    return resident.ResidentFeed(dataset.images, opening)

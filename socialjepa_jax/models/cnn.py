@@ -11,7 +11,14 @@ from dataclasses import dataclass
 import jax
 from flax import nnx
 
-from socialjepa_jax.errors import check_divides, check_non_negative, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    ImageSize,
+    check_divides,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+    sides,
+)
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear, uniform
 from socialjepa_jax.models.resnet import convolve
@@ -24,7 +31,8 @@ class CNNConfig:
 
     Attributes:
         kind: names this encoder in a configuration.
-        image_size: height and width in pixels; a multiple of 16, which four strides of 2 divide.
+        image_size: side or (height, width), pixels; multiples of 16, which four strides of 2
+            divide.
         channels: channels of the image.
         widths: channels after each convolution.
         hidden: width of the hidden linear layer.
@@ -34,7 +42,7 @@ class CNNConfig:
     """
 
     kind: str = "cnn"
-    image_size: int = 64
+    image_size: ImageSize = 64
     channels: int = 3
     widths: tuple[int, ...] = (32, 64, 128, 256)
     hidden: int = 256
@@ -46,10 +54,9 @@ class CNNConfig:
         check_one_of(("float32",), dtype=self.dtype)
         check_positive(channels=self.channels, hidden=self.hidden)
         check_non_negative(outputs=self.outputs)
-        check_positive(
-            image_size=self.image_size, **{f"widths[{i}]": w for i, w in enumerate(self.widths)}
-        )
-        check_divides(2 ** len(self.widths), image_size=self.image_size)
+        check_positive(**{f"widths[{i}]": w for i, w in enumerate(self.widths)})
+        for side in sides(self.image_size):
+            check_divides(2 ** len(self.widths), image_size=side)
 
     @property
     def width(self) -> int:

@@ -55,7 +55,7 @@ def apply(
     statistics: Statistics | None = None,
     mean: Mean = local_mean,
 ) -> tuple[dict[str, jax.Array], Statistics]:
-    """Encodes square images of any size that the patch size divides; a patch network has one size.
+    """Encodes images of any size that the patch size divides; a patch network has one size.
 
     The positions of a ViT count patches from the upper left corner of the image, so a small crop
     has the positions of the corner of a large one.
@@ -69,7 +69,9 @@ def apply(
     Returns:
         {"mean": f32[B, D]}, with a CLS token also "cls", and the statistics used.
     """
-    network = _network(dataclasses.replace(config, image_size=images_BHWC.shape[1]))
+    height, width = images_BHWC.shape[1:3]
+    size = height if height == width else (height, width)  # one network for both spellings
+    network = _network(dataclasses.replace(config, image_size=size))
     if isinstance(config, ResNetConfig):
         _, out, used = network.apply(params, images_BHWC, statistics, mean)
     elif isinstance(config, ViTConfig):

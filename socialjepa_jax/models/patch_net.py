@@ -12,7 +12,13 @@ from dataclasses import dataclass
 import jax
 from flax import nnx
 
-from socialjepa_jax.errors import check_divides, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    ImageSize,
+    check_divides,
+    check_one_of,
+    check_positive,
+    sides,
+)
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 from socialjepa_jax.models.mlp import Linear
 from socialjepa_jax.models.transformer import gelu
@@ -24,7 +30,7 @@ class PatchNetConfig:
 
     Attributes:
         kind: names this encoder in a configuration.
-        image_size: height and width, pixels; a multiple of the product of the patches.
+        image_size: side or (height, width), pixels; multiples of the product of the patches.
         channels: channels of the image.
         patches: side of a patch of each layer: pixels, then outputs of the layer before.
         widths: channels after each layer.
@@ -33,7 +39,7 @@ class PatchNetConfig:
     """
 
     kind: str = "patch_net"
-    image_size: int = 32
+    image_size: ImageSize = 32
     channels: int = 3
     patches: tuple[int, ...] = (4, 2)
     widths: tuple[int, ...] = (32, 64)
@@ -43,10 +49,11 @@ class PatchNetConfig:
     def __post_init__(self) -> None:
         check_one_of(("patch_net",), kind=self.kind)
         check_one_of(("float32",), dtype=self.dtype)
-        check_positive(channels=self.channels, hidden=self.hidden, image_size=self.image_size)
+        check_positive(channels=self.channels, hidden=self.hidden)
         check_positive(patches=min(self.patches, default=0), widths=min(self.widths, default=0))
         check_one_of((len(self.patches),), number_of_widths=len(self.widths))
-        check_divides(math.prod(self.patches), image_size=self.image_size)
+        for side in sides(self.image_size):
+            check_divides(math.prod(self.patches), image_size=side)
 
     @property
     def width(self) -> int:
@@ -59,12 +66,13 @@ class PatchNet(nnx.Module):
 
     def __init__(self, config: PatchNetConfig, rngs: nnx.Rngs) -> None:
         self.patches = config.patches
-        channels, side = config.channels, config.image_size
+        channels, total = config.channels, math.prod(config.patches)
         for i, (patch, width) in enumerate(zip(config.patches, config.widths)):
             setattr(self, f"fc_{i}", Linear(patch * patch * channels, width, rngs))
             setattr(self, f"norm_{i}", BatchNorm(width))
-            channels, side = width, side // patch
-        self.fc = Linear(side * side * channels, config.hidden, rngs)
+            channels = width
+        height, width = (side // total for side in sides(config.image_size))
+        self.fc = Linear(height * width * channels, config.hidden, rngs)
         self.norm_fc = BatchNorm(config.hidden)
 
     def __call__(

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax.errors import check_one_of, check_positive
+from socialjepa_jax.errors import ImageSize, check_one_of, check_positive, sides
 from socialjepa_jax.models.batchnorm import BatchNorm, Mean, Normalizer, Statistics, local_mean
 
 BLOCKS: dict[int, tuple[int, ...]] = {  # depth -> blocks in each of the four stages
@@ -29,7 +29,7 @@ class ResNetConfig:
 
     Attributes:
         kind: names this encoder in a configuration.
-        image_size: height and width of the square input, pixels. The network takes any size.
+        image_size: side or (height, width) of the input, pixels. The network takes any size.
         channels: channels of the input.
         depth: 10, 18, 34 (basic blocks) or 50 (bottlenecks).
         stem_width: channels of the first stage; 64 is the published width.
@@ -40,7 +40,7 @@ class ResNetConfig:
     """
 
     kind: str = "resnet"
-    image_size: int = 224
+    image_size: ImageSize = 224
     channels: int = 3
     depth: int = 50
     stem_width: int = 64
@@ -49,8 +49,8 @@ class ResNetConfig:
 
     def __post_init__(self) -> None:
         check_one_of(("resnet",), kind=self.kind)
-        sizes = ("image_size", "channels", "stem_width")
-        check_positive(**{name: getattr(self, name) for name in sizes})
+        sides(self.image_size)
+        check_positive(channels=self.channels, stem_width=self.stem_width)
         check_one_of(tuple(BLOCKS), depth=self.depth)
         check_one_of(("imagenet", "small"), stem=self.stem)
         check_one_of(("float32", "bfloat16"), dtype=self.dtype)

@@ -14,7 +14,14 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from socialjepa_jax.errors import check_divides, check_non_negative, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    ImageSize,
+    check_divides,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+    sides,
+)
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.transformer import (
     Block,
@@ -40,7 +47,7 @@ class ViTConfig:
     """Sizes of a ViT; the defaults are ViT-S/16 at 224. Named sizes: `ViTConfig(**SIZES["B"])`.
 
     Attributes:
-        image_size: height and width of the square input, pixels.
+        image_size: side of a square input or (height, width), pixels.
         patch_size: height and width of a patch, pixels.
         channels: channels of the input.
         width: features per token.
@@ -63,7 +70,7 @@ class ViTConfig:
         kind: names this encoder in a configuration.
     """
 
-    image_size: int = 224
+    image_size: ImageSize = 224
     patch_size: int = 16
     channels: int = 3
     width: int = 384
@@ -81,19 +88,21 @@ class ViTConfig:
 
     def __post_init__(self) -> None:
         check_one_of(("vit",), kind=self.kind)
-        sizes = ("image_size", "patch_size", "channels", "width", "depth", "heads", "mlp_ratio")
+        sizes = ("patch_size", "channels", "width", "depth", "heads", "mlp_ratio")
         check_positive(**{name: getattr(self, name) for name in (*sizes, "init_std")})
         check_non_negative(registers=self.registers)
         check_one_of(("float32", "bfloat16"), dtype=self.dtype)
         check_one_of(attention.CHOICES, attention=self.attention)
-        check_divides(self.patch_size, image_size=self.image_size)
+        for side in sides(self.image_size):
+            check_divides(self.patch_size, image_size=side)
         check_divides(self.heads, width=self.width)
         check_divides(4, width=self.width)
 
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches."""
-        return (self.image_size // self.patch_size,) * 2
+        height, width = sides(self.image_size)
+        return height // self.patch_size, width // self.patch_size
 
     @property
     def num_patches(self) -> int:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from socialjepa_jax import optim
-from socialjepa_jax.errors import InputError, check_divides, check_one_of, check_positive
+from socialjepa_jax.errors import InputError, check_divides, check_one_of, check_positive, sides
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.encoders import EncoderConfig
 from socialjepa_jax.models.functional import Functional, functional
@@ -68,7 +68,8 @@ class Autoencoder:
         if self.bottleneck == "tokens" and not isinstance(self.encoder, ViTConfig):
             raise InputError("bottleneck='tokens' needs a ViT as the encoder")
         if not isinstance(self.encoder, ViTConfig):
-            check_divides(self.decoder_patch, **{"encoder.image_size": self.encoder.image_size})
+            for side in sides(self.encoder.image_size):
+                check_divides(self.decoder_patch, **{"encoder.image_size": side})
 
     @property
     def patches(self) -> ViTConfig:
@@ -99,8 +100,8 @@ class Autoencoder:
             "encoder": encoders.init(self.encoder, key_encoder),
             "decoder": self.decoder.init(key_decoder),
         }
-        size, channels = self.encoder.image_size, self.encoder.channels
-        images = jax.ShapeDtypeStruct((1, size, size, channels), jnp.float32)
+        shape = (1, *sides(self.encoder.image_size), self.encoder.channels)
+        images = jax.ShapeDtypeStruct(shape, jnp.float32)
         used = jax.eval_shape(
             lambda images: encoders.apply(self.encoder, params["encoder"], images)[1], images
         )

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from socialjepa_jax.data.augment.geometry import SCOPE as AUGMENTATION
+from socialjepa_jax.errors import sides
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.sharding import Reduce
@@ -78,7 +79,7 @@ def batch_shapes(
     """
     if shape is None:
         encoder = getattr(objective, "vit", None) or objective.encoder
-        shape = (encoder.image_size, encoder.image_size, encoder.channels)
+        shape = (*sides(encoder.image_size), encoder.channels)
     channels = shape[-1]
     f32 = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.float32)
     return {

@@ -133,3 +133,22 @@ def test_extreme_values_and_equal_sizes_survive():
     for size in (3, 5, 11, 64):
         assert (images_lib.resize(white, size) == 255).all()
     assert images_lib.resize(white, 7) is white
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "size", "rows", "columns"),
+    [(9, 16, 5, slice(0, 9), slice(3, 12)), (16, 9, 5, slice(3, 12), slice(0, 9)),
+     (9, 16, (2, 8), slice(2, 6), slice(0, 16)), (9, 16, (9, 16), slice(0, 9), slice(0, 16)),
+     (1, 5, (4, 1), slice(0, 1), slice(2, 3))],
+)  # fmt: skip
+def test_the_central_part_has_the_proportions_of_the_size(height, width, size, rows, columns):
+    image = np.arange(height * width, dtype=np.uint8).reshape(height, width, 1)
+    np.testing.assert_array_equal(images_lib.central(image, size), image[rows, columns])
+
+
+def test_rectangles_are_means_of_areas():
+    image = np.random.default_rng(0).integers(0, 256, (6, 12, 3), np.uint8)
+    expected = image.reshape(3, 2, 4, 3, 3).mean((1, 3))
+    found = images_lib.resize(image, (3, 4))
+    assert found.shape == (3, 4, 3) and np.abs(found - expected).max() <= 0.51
+    np.testing.assert_array_equal(images_lib.resize(image, (6, 12)), image)

@@ -18,6 +18,7 @@ from socialjepa_jax.errors import (
     check_in_range,
     check_one_of,
     check_positive,
+    sides,
 )
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.batchnorm import Mean, local_mean
@@ -126,8 +127,8 @@ class JointEmbedding:
 
     def fresh_statistics(self, params: Params) -> Statistics:
         """Returns means of zero and variances of one for every batch normalisation."""
-        size, channels = self.encoder.image_size, self.encoder.channels
-        images = jax.ShapeDtypeStruct((1, size, size, channels), jnp.float32)
+        shape = (1, *sides(self.encoder.image_size), self.encoder.channels)
+        images = jax.ShapeDtypeStruct(shape, jnp.float32)
         used = jax.eval_shape(lambda images: self.embed(params, images)[1], images)
         return {
             network: {

@@ -33,6 +33,7 @@ _PAIRS = 60
 _QUERIES = 6
 _LABEL = 12  # letters that fit above an image
 _NEIGHBOURS = 6
+_LONG = 600  # letters of a text that is folded
 
 
 def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Html:
@@ -56,6 +57,22 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
     alt = f"{len(rows)} states seen by {dataset.num_cameras} cameras"
     shown = album.add("views", figure, alt=alt, caption=caption, full=True, dpi=_IMAGE_DPI)
     return html.figure_grid(shown)
+
+
+def known(dataset: ViewDataset) -> html.Html | None:
+    """What a reader must know of the data: its facts, and the states that were dropped."""
+    terms: dict[str, str] = dict(dataset.facts)
+    if dataset.num_dropped:
+        terms["Dropped"] = (
+            f"{dataset.num_dropped} states: a camera has no image of them, or one that is broken "
+            "(broken_files.txt)."
+        )
+    if not terms:
+        return None
+    long = {name: text for name, text in terms.items() if len(text) > _LONG}
+    short = {name: text for name, text in terms.items() if name not in long}
+    folded = [html.folded(name, html.paragraph(text)) for name, text in long.items()]
+    return html.join(html.definitions(short), *folded)
 
 
 def spectrum(views: Sequence[PairView], album: Album) -> html.Html:

@@ -44,6 +44,8 @@ def write_run_report(workdir: Path, dataset: ViewDataset, film: Film | None = No
     else:
         lede = moving.headline(run, dataset)
         sections = moving.sections(run, dataset, film, album) | _common(run, album)
+    if (facts := images.known(dataset)) is not None:
+        sections["data"] = ("What must be known of the data", facts)
     document = html.page(
         title=run.name,
         subtitle=_subtitle(run, dataset),
