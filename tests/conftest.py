@@ -24,6 +24,10 @@ jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--nuscenes", help="Real images of nuScenes, or its data root.")
+
+
 def by_day(config):
     """Whether these are the tests of every change."""
     return config.option.markexpr == "not nightly"

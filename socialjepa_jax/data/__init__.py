@@ -3,6 +3,7 @@
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDataset
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.data.nuscenes import NuScenesData
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import MotionData, ToysData
@@ -14,6 +15,7 @@ DATASETS: dict[str, type] = {
     "arrays": ArraysData,
     "folder": FolderData,
     "motion": MotionData,
+    "nuscenes": NuScenesData,
 }
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "ArraysData",
     "FolderData",
     "MotionData",
+    "NuScenesData",
     "ObservationTable",
     "Protocol",
     "SmallNorbData",

@@ -18,6 +18,7 @@ PRESETS = {
         "toys_lejepa",
         "toys_mae",
         "smallnorb_ijepa",
+        "nuscenes_ijepa",
         "eth80_ijepa",
         "eth80_lejepa",
         "folder_ijepa",

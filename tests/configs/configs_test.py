@@ -19,6 +19,7 @@ from configs import (
     motion_conv,
     motion_lejepa,
     motion_vits,
+    nuscenes_ijepa,
     smallnorb_ijepa,
     smoke,
     toys_ijepa,
@@ -29,11 +30,13 @@ from configs import (
 from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data.toys import moving
+from tests.data.nuscenes import rig
 
 CONFIGS = {
     "toys_ijepa": toys_ijepa,
     "toys_ijepa_vits": toys_ijepa_vits,
     "smallnorb_ijepa": smallnorb_ijepa,
+    "nuscenes_ijepa": nuscenes_ijepa,
     "eth80_ijepa": eth80_ijepa,
     "toys_lejepa": toys_lejepa,
     "toys_mae": toys_mae,
@@ -155,6 +158,9 @@ def opened(request, tmp_path, monkeypatch):
     config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
         config.data.path = _write_smallnorb(tmp_path)
+    if name == "nuscenes_ijepa":
+        config.data.path, config.data.version = str(rig.write(tmp_path / "data")), rig.VERSION
+        config.data.workers = 0
     if name.startswith("eth80"):
         config.data.path = _write_photographs(tmp_path)
     if name == "folder_ijepa":
