@@ -226,7 +226,10 @@ def _split_text(split_by: str, frames: KeyFrames) -> str:
         )
     scenes, logs = len(set(frames.scene_token.tolist())), len(set(frames.log.tolist()))
     also = " Other scenes of a held-out scene's drive may be trained on." * (split_by == "scene")
-    return f"By {split_by}: {scenes} scenes of {logs} logs.{also}"
+    return (
+        f"By {split_by}: {scenes} scenes of {logs} logs.{also} Where this page says objects, these "
+        f"are {split_by}s."
+    )
 
 
 def _scene_lists(frames: KeyFrames) -> dict[str, str]:
