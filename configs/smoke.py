@@ -41,6 +41,8 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
     if config.data.kind == "motion":
         config.data.states, config.data.walk = 40, 20
         config.data.pool = min(config.data.pool, 64)  # 0: fresh pairs
+    if config.data.kind == "reacher":
+        config.data.grid, config.data.states, config.data.pool = (8, 8), 40, 64
     objective = config.objective
     encoder = objective.vit if "vit" in objective else objective.encoder
     if encoder.kind in ("patch_net", "cnn"):

@@ -14,7 +14,7 @@ from absl import logging
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.config import AGENT_SEEDS, Experiment
-from socialjepa_jax.data import MotionData
+from socialjepa_jax.data import MotionData, ReacherData
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import ImageFeed, Opening
 from socialjepa_jax.data.resident import ResidentFeed
@@ -207,7 +207,7 @@ def _check_world(experiment: Experiment) -> None:
         InputError: the walk is too short for the response to actions.
     """
     data, outputs = experiment.data, getattr(experiment.objective, "outputs", None)
-    if not isinstance(data, MotionData) or outputs is None:
+    if not isinstance(data, MotionData | ReacherData) or outputs is None:
         return
     if outputs < data.latents_in_view:
         logging.warning(
@@ -215,6 +215,8 @@ def _check_world(experiment: Experiment) -> None:
             outputs,
             data.latents_in_view,
         )
+    if isinstance(data, ReacherData):
+        return
     if 0 < data.walk < outputs + data.actions and data.process == "ou":
         raise InputError(
             f"config.data.walk={data.walk} must be 0 or at least {outputs + data.actions}: the "

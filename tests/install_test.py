@@ -214,7 +214,13 @@ def test_the_base_is_what_align_imports():
 def test_train_adds_what_the_rest_of_the_package_imports():
     assert declared("train").isdisjoint(declared())
     used = third_party(files_of("socialjepa_jax", "configs"))
-    assert used == declared() | declared("train", "umap")
+    assert used == declared() | declared("train", "umap", "reacher")
+
+
+def test_one_file_imports_the_simulator():
+    rest = set(files_of(*PACKAGES)) - {ROOT / "socialjepa_jax/data/reacher/rendering.py"}
+    assert declared("reacher") == {"dm_control", "mujoco"}
+    assert declared("reacher").isdisjoint(third_party(rest))
 
 
 def test_bench_adds_what_experiments_import():
@@ -225,7 +231,7 @@ def test_bench_adds_what_experiments_import():
 def test_test_holds_what_tests_import():
     used = third_party(files_of("tests", "experiments"))
     by_hand = {"isotrieve", "lightly", "rebasis", "torch"}  # compared with in benches
-    assert used - by_hand <= declared() | declared("test")
+    assert used - by_hand <= declared() | declared("test", "reacher")
     unused = declared("test") - declared("train", "umap") - third_party(files_of("tests"))
     assert unused == TOOLS
 

@@ -5,6 +5,7 @@ from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDat
 from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.nuscenes import NuScenesData
 from socialjepa_jax.data.pairing import pair_views
+from socialjepa_jax.data.reacher import ReacherData
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import MotionData, ToysData
 
@@ -16,6 +17,7 @@ DATASETS: dict[str, type] = {
     "folder": FolderData,
     "motion": MotionData,
     "nuscenes": NuScenesData,
+    "reacher": ReacherData,
 }
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "NuScenesData",
     "ObservationTable",
     "Protocol",
+    "ReacherData",
     "SmallNorbData",
     "Splits",
     "ToysData",

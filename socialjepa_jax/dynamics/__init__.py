@@ -2,6 +2,7 @@
 
 from socialjepa_jax.dynamics.joints import JointAngles
 from socialjepa_jax.dynamics.langevin import Blend, GoalSeeking, Langevin
+from socialjepa_jax.dynamics.recorded import Recorded
 from socialjepa_jax.dynamics.stationary import (
     Copula,
     OrnsteinUhlenbeck,
@@ -18,4 +19,5 @@ __all__ = [
     "OrnsteinUhlenbeck",
     "Process",
     "PublishedNoise",
+    "Recorded",
 ]

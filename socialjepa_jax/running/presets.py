@@ -13,6 +13,7 @@ PRESETS = {
         "motion_lejepa",
         "motion_conv",
         "motion_vits",
+        "reacher_lejepa",
         "toys_ijepa",
         "toys_ijepa_vits",
         "toys_lejepa",

@@ -20,6 +20,7 @@ from configs import (
     motion_lejepa,
     motion_vits,
     nuscenes_ijepa,
+    reacher_lejepa,
     smallnorb_ijepa,
     smoke,
     toys_ijepa,
@@ -31,6 +32,7 @@ from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data.toys import moving
 from tests.data.nuscenes import rig
+from tests.data.reacher import arm
 
 CONFIGS = {
     "toys_ijepa": toys_ijepa,
@@ -45,6 +47,7 @@ CONFIGS = {
     "motion_lejepa": motion_lejepa,
     "motion_conv": motion_conv,
     "motion_vits": motion_vits,
+    "reacher_lejepa": reacher_lejepa,
     "smoke": smoke,
 }
 
@@ -163,6 +166,8 @@ def opened(request, tmp_path, monkeypatch):
         config.data.workers = 0
     if name.startswith("eth80"):
         config.data.path = _write_photographs(tmp_path)
+    if name == "reacher_lejepa":
+        arm.stand_in(monkeypatch)
     if name == "folder_ijepa":
         config.data.path, config.data.workers = _write_folder(tmp_path), 0
     experiment = config_lib.from_config_dict(config)

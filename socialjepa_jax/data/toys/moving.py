@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -319,6 +319,35 @@ def _shoot(
     return motion.quantise(motion.flicker(stage.render(z_BL, camera), keys_B, strength))
 
 
+class PairData(Protocol):
+    """What feeds and sources ask of a world in motion."""
+
+    @property
+    def image_size(self) -> int:
+        """H = W."""
+        ...
+
+    @property
+    def flicker(self) -> float:
+        """See `MotionData`."""
+        ...
+
+    @property
+    def transition(self) -> str:
+        """See `MotionData`."""
+        ...
+
+    @property
+    def pool(self) -> int:
+        """Pairs of an agent."""
+        ...
+
+    @property
+    def pair_shape(self) -> tuple[int, int, int, int]:
+        """(F, H, W, C)."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True)
 class _MotionSource:
     """The part of a `Source` that pools and streams share.
@@ -330,7 +359,7 @@ class _MotionSource:
 
     mean: jax.Array
     std: jax.Array
-    data: MotionData
+    data: PairData
 
     def specs(self) -> Self:
         """Returns the shardings: every array is split over agents and replicated over 'data'."""
@@ -392,6 +421,7 @@ class MotionStream(_MotionSource):
         camera: i32[A].
     """
 
+    data: MotionData
     camera: jax.Array
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
@@ -419,7 +449,7 @@ def _draw(data: MotionData, key: jax.Array, num: int) -> tuple[jax.Array, jax.Ar
 
 
 def _pair(
-    data: MotionData, frames_BFHWC: jax.Array, key: jax.Array, index_B: jax.Array
+    data: PairData, frames_BFHWC: jax.Array, key: jax.Array, index_B: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Returns both images f32[B, H, W, C] of every pair, of its two frames or of its one."""
     if frames_BFHWC.shape[1] == 2:
@@ -436,7 +466,7 @@ def _pair(
     return views[0], views[1]
 
 
-def _change(data: MotionData, image_HWC: jax.Array, key: jax.Array) -> jax.Array:
+def _change(data: PairData, image_HWC: jax.Array, key: jax.Array) -> jax.Array:
     """Augments one still as `data.transition` says."""
     shift, light, jitter = jax.random.split(key, 3)
     if data.transition != "photometric":
@@ -451,18 +481,11 @@ def _change(data: MotionData, image_HWC: jax.Array, key: jax.Array) -> jax.Array
     return jnp.clip((image_HWC * brightness - mean) * contrast + mean, 0.0, 1.0)
 
 
-class MotionFeed:
-    """Feeds a world in motion; see `data.protocols.ImageFeed`.
+class PoolFeed:
+    """Feeds pairs of successive images made beforehand; see `data.protocols.ImageFeed`."""
 
-    Attributes:
-        walks: u8[A, walk + 1, H, W, C], each agent's own walk through its own camera; None without
-            a walk and in worlds that actions do not drive.
-        actions: f32[A, walk, M], of the walks; None like them.
-        rho: f64[L], correlation of successive states.
-    """
-
-    def __init__(self, data: MotionData, dataset: ViewDataset, opening: Opening) -> None:
-        """Renders the pairs and the walks of all agents.
+    def __init__(self, data: PairData, dataset: ViewDataset, opening: Opening) -> None:
+        """Makes the pairs of all agents.
 
         Args:
             data: the world.
@@ -478,44 +501,28 @@ class MotionFeed:
                 f"{opening.batch_size}"
             )
         self.cameras, self.good = opening.cameras, np.ones(dataset.num_states, bool)
-        self._images, self._opening = np.asarray(dataset.images), opening
+        self._images, self._opening, self._data = np.asarray(dataset.images), opening, data
         self._seeds = [int(seed) for seed in sharding.fetch(opening.seeds)]
-        put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
-        frames = [self._frames(data, k) for k in range(len(self.cameras))]
+        self._put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
+        frames = [self._frames(k) for k in range(len(self.cameras))]
         statistics = [channel_statistics(f[:, 0]) for f in frames]
-        self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
-        self._source: MotionPool | MotionStream
-        if data.pool:
-            pixels = put(flat_rows(np.stack(frames)))
-            self._source = MotionPool(self.mean, self.std, data, pixels)
-        else:
-            cameras = put(np.array(self.cameras, np.int32))
-            self._source = MotionStream(self.mean, self.std, data, cameras)
-        self.walks: np.ndarray | None = None
-        self.actions: np.ndarray | None = None
-        self.rho = np.broadcast_to(np.asarray(data.rho, np.float64), (data.num_latents,))
-        if data.walk and data.process == "ou" and not data.dependence:
-            walks = [self._walk(data, k) for k in range(len(self.cameras))]
-            self.walks, self.actions = (np.stack(part) for part in zip(*walks))
+        self.mean, self.std = (self._put(np.stack(part)) for part in zip(*statistics))
+        self._source = self._open(frames)
 
-    def _frames(self, data: MotionData, agent: int) -> np.ndarray:
-        """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
-        key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _POOL)
-        states = _draw(data, key, data.pool or _BLOCK)[: data.pair_shape[0]]
-        frames = []
-        for number, z in enumerate(states):
-            flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)
-            frames.append(data.photograph(np.asarray(z), self.cameras[agent], flicker))
-            self._opening.check()
-        return np.stack(frames, axis=1)
+    def _frames(self, agent: int) -> np.ndarray:
+        """Makes the frames u8[P, F, H, W, C] of an agent's pairs."""
+        raise NotImplementedError
 
-    def _walk(self, data: MotionData, agent: int) -> tuple[np.ndarray, np.ndarray]:
-        """Renders an agent's walk: images and actions."""
-        key = jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), _WALK)
-        driven = Driven(data.num_latents, data.actions, data.share, data.seed)
-        states, actions = (np.asarray(x) for x in driven.walk(data._rho, key, data.walk))
-        flicker = jax.random.fold_in(key, _FLICKER)
-        return data.photograph(states, self.cameras[agent], flicker), actions
+    def _open(self, frames: list[np.ndarray]) -> MotionPool | MotionStream:
+        """Puts the frames of all agents on the devices."""
+        return MotionPool(self.mean, self.std, self._data, self._put(flat_rows(np.stack(frames))))
+
+    def pool_key(self, agent: int) -> jax.Array:
+        """Returns the key of an agent's pairs."""
+        return self._key(agent, _POOL)
+
+    def _key(self, agent: int, draw: int) -> jax.Array:
+        return jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), draw)
 
     def begin(self, passed_over: np.ndarray) -> None:
         """Does nothing: the step itself counts the draws that are passed over."""
@@ -529,14 +536,62 @@ class MotionFeed:
         per_agent = [self._images[camera] for camera in self.cameras]
         return chunks(per_agent, self._opening.chunk, self._opening.check)
 
-    def walked(self) -> Iterator[np.ndarray]:
-        """Yields the images of the walks in chunks, like `states`."""
-        assert self.walks is not None
-        return chunks(list(self.walks), self._opening.chunk, self._opening.check)
-
     def scalars(self, seconds: float) -> dict[str, float]:
         """Returns nothing: no time is spent waiting."""
         return {}
 
     def close(self) -> None:
         """Does nothing: no worker runs."""
+
+
+class MotionFeed(PoolFeed):
+    """Feeds a world in motion; see `data.protocols.WalkFeed`.
+
+    Attributes:
+        walks: u8[A, walk + 1, H, W, C], each agent's own walk through its own camera; None without
+            a walk and in worlds that actions do not drive.
+        actions: f32[A, walk, M], of the walks; None like them.
+        rho: f64[L], correlation of successive states.
+    """
+
+    _data: MotionData
+
+    def __init__(self, data: MotionData, dataset: ViewDataset, opening: Opening) -> None:
+        """Renders the pairs and the walks of all agents; see `PoolFeed`."""
+        super().__init__(data, dataset, opening)
+        self.walks: np.ndarray | None = None
+        self.actions: np.ndarray | None = None
+        self.rho = np.broadcast_to(np.asarray(data.rho, np.float64), (data.num_latents,))
+        if data.walk and data.process == "ou" and not data.dependence:
+            walks = [self._walk(k) for k in range(len(self.cameras))]
+            self.walks, self.actions = (np.stack(part) for part in zip(*walks))
+
+    def _open(self, frames: list[np.ndarray]) -> MotionPool | MotionStream:
+        """Puts the frames of all agents on the devices, or what makes fresh ones there."""
+        if self._data.pool:
+            return super()._open(frames)
+        cameras = self._put(np.array(self.cameras, np.int32))
+        return MotionStream(self.mean, self.std, self._data, cameras)
+
+    def _frames(self, agent: int) -> np.ndarray:
+        """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
+        key, data, frames = self.pool_key(agent), self._data, []
+        states = _draw(data, key, data.pool or _BLOCK)[: data.pair_shape[0]]
+        for number, z in enumerate(states):
+            flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)
+            frames.append(data.photograph(np.asarray(z), self.cameras[agent], flicker))
+            self._opening.check()
+        return np.stack(frames, axis=1)
+
+    def _walk(self, agent: int) -> tuple[np.ndarray, np.ndarray]:
+        """Renders an agent's walk: images and actions."""
+        key, data = self._key(agent, _WALK), self._data
+        driven = Driven(data.num_latents, data.actions, data.share, data.seed)
+        states, actions = (np.asarray(x) for x in driven.walk(data._rho, key, data.walk))
+        flicker = jax.random.fold_in(key, _FLICKER)
+        return data.photograph(states, self.cameras[agent], flicker), actions
+
+    def walked(self) -> Iterator[np.ndarray]:
+        """Yields the images of the walks in chunks, like `states`."""
+        assert self.walks is not None
+        return chunks(list(self.walks), self._opening.chunk, self._opening.check)

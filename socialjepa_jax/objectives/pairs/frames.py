@@ -155,7 +155,9 @@ class FramePairs(PairTerms):
         convention, 'rho_hat', 'lambda' and 'latent_variance'.
         """
         if "next" not in batch:
-            raise InputError("config.objective.kind='frame_pairs' needs config.data.kind='motion'")
+            raise InputError(
+                "config.objective.kind='frame_pairs' needs config.data.kind='motion' or 'reacher'"
+            )
         images = jnp.concatenate([batch["image"], batch["next"]])
         h, _, used = self.embed(params, images, mean=_of_pairs(reduce))
         h_BVD = jnp.stack(jnp.split(h, 2), axis=1)
