@@ -1,5 +1,6 @@
 """Budgets, learners and trained runs of the identifiability experiments."""
 
+import functools
 import json
 import pathlib
 from collections.abc import Callable, Sequence
@@ -95,12 +96,12 @@ def learner(
         encoder = CouplingConfig(c.dim, c.layers, c.kind, init="normal", gain=1.0)
     return Pairs(
         encoder,
-        regularizer,
-        preset.convention,
-        preset.flatten,
-        budget.num_slices,
-        preset.quadrature,
-        kernel,
+        regularizer=regularizer,
+        convention=preset.convention,
+        flatten=preset.flatten,
+        num_slices=budget.num_slices,
+        quadrature=preset.quadrature,
+        kernel=kernel,
     )
 
 
@@ -131,11 +132,13 @@ class TrainedRun:
         row: settings, labels and metrics.
         outcome: latents, observations and encodings of fresh pairs.
         encode: observations [N, X] -> codes f64[N, E].
+        code: latents f32[N, D] -> codes f32[N, E] of their observations; traceable.
     """
 
     row: dict[str, Any]
     outcome: Outcome
     encode: Callable[[np.ndarray], np.ndarray]
+    code: Callable[[jax.Array], jax.Array]
 
 
 def train(
@@ -173,7 +176,8 @@ def train(
         batch_size=budget.batch_size,
         steps_per_call=budget.steps // 4,
     )
-    worlds = stack([world.params(run.process, seed, run.samples) for run, seed in attempts])
+    each = [world.params(run.process, seed, run.samples) for run, seed in attempts]
+    worlds = stack(each)
     weights = [run.weight for run, _ in attempts]
     hparams = sweep.make_hparams(seeds, steps=budget.steps, weight=weights)
     trained = sweep.train(trainer, worlds, hparams)
@@ -185,7 +189,8 @@ def train(
         row |= {name: float(curve[k, -1]) for name, curve in trained.curves.items()}
         if type(world.process) is OrnsteinUhlenbeck:
             row |= _theory(outcome, run.rho)
-        measured.append(TrainedRun(row, outcome, _encoder(objective, trained.state, k)))
+        mixed = functools.partial(world.mixing.forward, each[k]["mixing"])
+        measured.append(_trained(row, outcome, _encoder(objective, trained.state, k), mixed))
     groups = [measured[start : start + tries] for start in range(0, len(measured), tries)]
     return [min(group, key=lambda run: run.row["loss"]) for group in groups]
 
@@ -217,11 +222,25 @@ def _theory(outcome: Outcome, rho: float) -> dict[str, float]:
     return columns
 
 
-def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[np.ndarray], np.ndarray]:
-    params = jax.device_get(jax.tree.map(lambda leaf: leaf[k], state.params))
-    return lambda x: np.asarray(
-        objective.encode(params, {}, jnp.asarray(x, jnp.float32))["latent"], np.float64
+def _trained(
+    row: dict[str, Any],
+    outcome: Outcome,
+    encode: Callable[[jax.Array], jax.Array],
+    mixed: Callable[[jax.Array], jax.Array],
+) -> TrainedRun:
+    """The run of an encoder behind a mixing of latents."""
+    return TrainedRun(
+        row,
+        outcome,
+        lambda x: np.asarray(encode(jnp.asarray(x, jnp.float32)), np.float64),
+        lambda z: encode(mixed(z)),
     )
+
+
+def _encoder(objective: Pairs, state: Any, k: int) -> Callable[[jax.Array], jax.Array]:
+    """The encoder of run k: observations f32[N, X] -> codes f32[N, E]; traceable."""
+    params = jax.device_get(jax.tree.map(lambda leaf: leaf[k], state.params))
+    return lambda x: objective.encode(params, {}, x)["latent"]
 
 
 def by_loss(rows: Rows) -> str:

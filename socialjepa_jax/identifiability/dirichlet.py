@@ -60,10 +60,10 @@ def dirichlet(z_ND: np.ndarray, h_ND: np.ndarray, jacobian_NDD: np.ndarray) -> E
         )
     z_ND, h_ND = z_ND - z_ND.mean(0), h_ND - h_ND.mean(0)
     root_DD = np.linalg.cholesky(z_ND.T @ z_ND / num)  # z = root e, with e white
-    try:
-        code_DD = np.linalg.cholesky(h_ND.T @ h_ND / num)
-    except np.linalg.LinAlgError:
-        raise InputError("h_ND: the codes have no full rank") from None
+    covariance_DD = h_ND.T @ h_ND / num
+    if np.linalg.matrix_rank(covariance_DD, hermitian=True) < dim:
+        raise InputError("h_ND: the codes have no full rank")
+    code_DD = np.linalg.cholesky(covariance_DD)
     white_NDD = np.linalg.solve(code_DD, jacobian_NDD @ root_DD)
     cross_DD = np.linalg.solve(code_DD, h_ND.T @ np.linalg.solve(root_DD, z_ND.T).T / num)
     return Energy(

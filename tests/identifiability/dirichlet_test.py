@@ -7,7 +7,7 @@ import pytest
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.identifiability import dirichlet
 
-NUM = 40_000
+NUM = 20_000
 Z = np.random.default_rng(0).standard_normal((NUM, 2))
 TURN = np.array([[0.6, -0.8], [0.8, 0.6]])
 

@@ -164,18 +164,12 @@ def test_the_forearm_begins_where_the_upper_arm_ends():
         np.testing.assert_allclose(found[:2, 0], [np.cos(angle), np.sin(angle)], atol=1e-6)
 
 
-def test_joints_without_limits_turn_in_proportion_and_look_the_same_after_a_turn():
+def test_joints_without_limits_turn_in_proportion_and_a_full_turn_shows_nothing():
     scene = Scene(("elbow", "lamp", "shoulder"), radians=(0.5, 2.0))  # in the order of the latents
-    turn, _, _ = poses(scene, np.array([-1.1, 9.0, 0.7]))
-    for angle, found in zip((1.4, 1.4 - 0.55), np.asarray(turn)):
-        np.testing.assert_allclose(found[:2, 0], [np.cos(angle), np.sin(angle)], atol=1e-6)
-    arm = Scene(("shoulder", "elbow"), radians=(1.0, 1.0))
-    states = np.array([0.3, -0.8]) + 2 * np.pi * np.array([[0, 0], [1, 0], [0, -1], [0.5, 0]])
-    still, shoulder, elbow, half = render(arm, states)
-    for turned in (shoulder, elbow):
-        assert np.abs(turned - still).max() < 0.05  # float32 angles; an edge moves by a ray
-        assert np.abs(turned - still).mean() < 1e-4
-    assert np.abs(half - still).mean() > 0.01
+    states = np.array([-1.1, 9.0, 0.7]) + 2 * np.pi * np.array([[0, 0, 0], [2, 0, 0], [0, 0, -0.5]])
+    for state in states:
+        for angle, found in zip((1.4, 1.4 - 0.55), np.asarray(poses(scene, state)[0])):
+            np.testing.assert_allclose(found[:2, 0], [np.cos(angle), np.sin(angle)], atol=1e-5)
 
 
 @pytest.mark.parametrize(
