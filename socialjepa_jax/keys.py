@@ -14,6 +14,7 @@ class Stream(enum.IntEnum):
     ORDER = 1  # order of the training rows in every epoch
     STEP = 2  # masks, slices, crops and colours of a step
     WORLD = 7  # states that a world draws
+    VIEW = 8  # the fixed views of pictures; its seeds are cameras
     FIXED_SLICES = 101  # SIGReg directions that are kept for a whole run
 
 

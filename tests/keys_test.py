@@ -6,7 +6,8 @@ import pytest
 
 from socialjepa_jax.keys import Stream, agent_key, step_keys
 
-NUMBERS = {"INIT": 0, "ORDER": 1, "STEP": 2, "WORLD": 7, "FIXED_SLICES": 101}  # of saved runs
+# Of saved runs.
+NUMBERS = {"INIT": 0, "ORDER": 1, "STEP": 2, "WORLD": 7, "VIEW": 8, "FIXED_SLICES": 101}
 
 
 def folded(seed, *numbers):

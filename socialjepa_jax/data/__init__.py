@@ -6,6 +6,8 @@ from socialjepa_jax.data.folder import FolderData
 from socialjepa_jax.data.nuscenes import NuScenesData
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.reacher import ReacherData
+from socialjepa_jax.data.records.shards import ShardsData
+from socialjepa_jax.data.records.tfds import TfdsData
 from socialjepa_jax.data.smallnorb import SmallNorbData
 from socialjepa_jax.data.toys import MotionData, ToysData
 
@@ -15,6 +17,8 @@ DATASETS: dict[str, type] = {
     "smallnorb": SmallNorbData,
     "arrays": ArraysData,
     "folder": FolderData,
+    "shards": ShardsData,
+    "tfds": TfdsData,
     "motion": MotionData,
     "nuscenes": NuScenesData,
     "reacher": ReacherData,
@@ -29,8 +33,10 @@ __all__ = [
     "ObservationTable",
     "Protocol",
     "ReacherData",
+    "ShardsData",
     "SmallNorbData",
     "Splits",
+    "TfdsData",
     "ToysData",
     "ViewDataset",
     "pair_views",

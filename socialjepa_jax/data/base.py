@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from socialjepa_jax.data.files import Files
+from socialjepa_jax.data.records.viewed import Views
 from socialjepa_jax.errors import (
     InputError,
     as_array,
@@ -19,7 +20,7 @@ from socialjepa_jax.errors import (
     check_one_of,
 )
 
-Images = np.ndarray | Files  # uint8, in memory or read from files on access
+Images = np.ndarray | Files | Views  # uint8, in memory or read from files on access
 
 REQUIRED_FACTORS = ("category", "instance", "azimuth")
 

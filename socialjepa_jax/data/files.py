@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from socialjepa_jax.errors import (
 )
 
 Broken = list[tuple[str, str]]  # (file name, error message)
+Blob = bytes | ValueError  # an encoded image, or why there is none
 FITS = ("stretch", "centre")
 
 
@@ -42,7 +43,7 @@ class Files:
     """
 
     folder: pathlib.Path
-    names: tuple[str, ...]
+    names: Sequence[str]
     places: np.ndarray
     size: ImageSize
     channels: int
@@ -89,29 +90,37 @@ class Files:
         """
         images, good = np.zeros(self.shape, np.uint8), np.ones(self.places.shape, bool)
         broken: Broken = []
-        for index in np.ndindex(*self.places.shape):
-            file = int(self.places[index])
+        for index, blob in zip(np.ndindex(*self.places.shape), self._encoded()):
             try:
-                images[index] = self._read_file(file)
+                images[index] = self._decoded(blob)
             except ValueError as error:
                 good[index] = False
-                broken.append((self.names[file], str(error)))
+                broken.append((self.names[int(self.places[index])], str(error)))
                 if not self.broken_is_black:
                     break
         return images, good, broken
 
-    def _read_file(self, file: int) -> np.ndarray:
-        """Reads one file: uint8 [H, W, C].
+    def _encoded(self) -> Iterator[Blob]:
+        """Yields the bytes of every image in order; an error in the place of what has none."""
+        for file in self.places.ravel().tolist():
+            try:
+                blob = (self.folder / self.names[file]).read_bytes()
+            except OSError as error:
+                yield ValueError(f"cannot be read ({error.strerror})")
+                continue
+            if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[file]:
+                yield ValueError("is not the file of the manifest (its SHA-256 differs)")
+                continue
+            yield blob
+
+    def _decoded(self, blob: Blob) -> np.ndarray:
+        """Decodes one image: uint8 [H, W, C].
 
         Raises:
-            ValueError: it cannot be read, differs from its digest, or is no image.
+            ValueError: there are no bytes, or they are no image.
         """
-        try:
-            blob = (self.folder / self.names[file]).read_bytes()
-        except OSError as error:
-            raise ValueError(f"cannot be read ({error.strerror})") from error
-        if self.digests and hashlib.sha256(blob).hexdigest() != self.digests[file]:
-            raise ValueError("is not the file of the manifest (its SHA-256 differs)")
+        if isinstance(blob, ValueError):
+            raise blob
         image = images_lib.to_channels(images_lib.decode(blob), self.channels)
         if self.fit == "centre":
             image = images_lib.central(image, self.size)
@@ -123,13 +132,18 @@ class Files:
         read = f"{self.size} {self.channels} {images_lib.VERSION}{part}\n"
         digest = hashlib.sha256(read.encode())
         digest.update(self.places.tobytes())
+        for stamp in self._stamps():
+            digest.update(stamp)
+        return digest.hexdigest()
+
+    def _stamps(self) -> Iterator[bytes]:
+        """Yields the names, sizes and times of the files that are there."""
         for name in self.names:
             try:
                 status = (self.folder / name).stat()
             except OSError:
                 continue
-            digest.update(os.fsencode(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n"))
-        return digest.hexdigest()
+            yield os.fsencode(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n")
 
 
 def check_reading(

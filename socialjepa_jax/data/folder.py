@@ -13,7 +13,7 @@ from socialjepa_jax.data import base, manifest
 from socialjepa_jax.data.files import Files, check_reading, printable
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.protocols import ImageFeed, Opening
-from socialjepa_jax.data.streaming import open_images
+from socialjepa_jax.data.records.views import TwoViews
 from socialjepa_jax.errors import ImageSize, InputError, check_one_of, expand_user, shown
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -49,6 +49,7 @@ class FolderData:
         workers: worker processes that read for the training steps of a stream, and as many for
             its evaluations, per process of the run; 0: threads of the process itself.
         max_broken: share of the files that may be broken before a stream ends the run.
+        views: two cameras that see every picture of one camera through a recipe each.
     """
 
     kind: str = "folder"
@@ -63,16 +64,18 @@ class FolderData:
     read: str = "resident"
     workers: int = 2
     max_broken: float = 0.01
+    views: TwoViews = TwoViews()
 
     def __post_init__(self) -> None:
         check_one_of(("folder",), kind=self.kind)
         check_reading(self.image_size, self.channels, self.read, self.workers, self.max_broken)
+        self.views.num_cameras(self.protocol)
         base.check_columns(self.columns)
 
     @property
     def num_cameras(self) -> int:
         """Cameras that see every state."""
-        return len(self.protocol.azimuths)
+        return self.views.num_cameras(self.protocol)
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Lists and pairs the images, and reads them if `read` is "resident".
@@ -104,11 +107,12 @@ class FolderData:
         images = files if self.read == "stream" else np.asarray(files)
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
-        return pair_views(table, self.protocol, self.splits, printable(folder.resolve().name))
+        name = printable(folder.resolve().name)
+        return self.views.of(pair_views(table, self.protocol, self.splits, name))
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""
-        return open_images(dataset, opening, self.workers, self.max_broken)
+        return self.views.open_feed(dataset, opening, self.workers, self.max_broken)
 
     def _digests(self, folder: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.manifest:

@@ -63,16 +63,15 @@ class Calls:
             here), 'broken' [(file, reason)], 'seconds' of processor time.
         """
         start = time.thread_time()
-        agents, slots = range(*self.agents), np.arange(*self.slots)
-        shape = len(agents), self.steps, len(slots)
+        agents = range(*self.agents)
+        shape = len(agents), self.steps, len(range(*self.slots))
         rows = np.zeros(shape, np.int32)
         images = np.zeros((*shape, *self.files.shape[2:]), np.uint8)
         broken: Broken = []
         for a, agent in enumerate(agents):
             for s in range(self.steps):
-                for b, slot in enumerate(slots):
-                    step = call * self.steps + s
-                    rows[a, s, b], images[a, s, b] = self._whole(agent, step, int(slot), broken)
+                step = call * self.steps + s
+                rows[a, s], images[a, s] = self._whole(agent, step, broken)
         return {
             "images": images,
             "rows": rows,
@@ -80,27 +79,33 @@ class Calls:
             "seconds": time.thread_time() - start,
         }
 
-    def _whole(self, agent: int, step: int, slot: int, broken: Broken) -> tuple[int, np.ndarray]:
-        """Reads one position of a batch, or the same position of the next batch that is whole."""
-        for later in range(_TRIES):
-            row = self.row(agent, step, slot, later)
-            image, good, wrong = self.files[self.cameras[agent], row : row + 1].read()
+    def _whole(self, agent: int, step: int, broken: Broken) -> tuple[np.ndarray, np.ndarray]:
+        """Reads a batch; positions of broken images from the next batches that are whole there."""
+        slots, images = np.arange(*self.slots), self.files[self.cameras[agent]]
+        rows = self._rows(agent, step, slots)
+        batch, good, wrong = images[rows].read()
+        broken += wrong
+        for later in range(1, _TRIES):
+            (left,) = np.nonzero(~good)
+            if not len(left):
+                break
+            rows[left] = self._rows(agent, step, slots[left], later)
+            batch[left], good[left], wrong = images[rows[left]].read()
             broken += wrong
-            if good.all():
-                return row, image[0]
-        name, reason = broken[-1]
-        raise Stopped(f"{_TRIES} pictures in a row cannot be read; {name}: {reason}")
+        if not good.all():
+            name, reason = broken[-1]
+            raise Stopped(f"{_TRIES} pictures in a row cannot be read; {name}: {reason}")
+        return rows, batch
 
-    def row(self, agent: int, step: int, slot: int, later: int = 0) -> int:
-        """Returns the state at a position of a step's batch, or of the batch `later` batches on."""
+    def _rows(self, agent: int, step: int, slots: np.ndarray, later: int = 0) -> np.ndarray:
+        """Returns the states at positions of a step's batch, or of the batch `later` batches on."""
         num_rows = len(self.train_rows)
         steps = order.steps_per_epoch(num_rows, self.batch_size)
         epoch, within = divmod(step + int(self.passed_over[agent]), steps)
         # After all batches of the epoch, the next slot: or few batches would offer few images.
-        position = (within + later) * self.batch_size + slot + later // steps
-        position %= num_rows
+        positions = (within + later) * self.batch_size + slots + later // steps
         keys = self.keys[agent, epoch]
-        return int(self.train_rows[order.permute_on_host(keys, np.array([position]), num_rows)[0]])
+        return self.train_rows[order.permute_on_host(keys, positions % num_rows, num_rows)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,14 @@ detects all of them. These are the functions; the command is `python -m socialje
 
 import hashlib
 import json
+import os
 import pathlib
 import re
+from collections.abc import Sequence
 
+import numpy as np
+
+from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.records import write_json
 
@@ -74,6 +79,30 @@ def check(folder: pathlib.Path) -> list[str]:
         elif _digest(folder / name) != recorded[name]:
             wrong.append(f"{name}: has changed")
     return wrong
+
+
+def verify(paths: Sequence[str], stamp: str, cache: pathlib.Path) -> None:
+    """Checks files of one folder against its manifest; each is read once for a stamp.
+
+    Args:
+        paths: the files.
+        stamp: digest of their sizes and times.
+        cache: folder of the digests that were found.
+
+    Raises:
+        InputError: there is no manifest, or a file is not in it or not as it says.
+    """
+    folder = pathlib.Path(paths[0]).parent
+    recorded = read(folder)
+    if unknown := [path for path in paths if os.path.basename(path) not in recorded]:
+        raise InputError(f"{unknown[0]}: is not in {NAME}")
+
+    def digests() -> np.ndarray:
+        return np.array([_digest(pathlib.Path(path)) for path in paths])
+
+    for path, digest in zip(paths, cached_array(cache / f"digests_{stamp[:32]}.npy", digests)):
+        if digest != recorded[os.path.basename(path)]:
+            raise InputError(f"{path}: is not the file of the manifest (its SHA-256 differs)")
 
 
 def _names(folder: pathlib.Path) -> list[str]:

@@ -280,4 +280,4 @@ def open_images(
     """
     if isinstance(dataset.images, Files):
         return StreamFeed(dataset.images, opening, workers, max_broken)
-    return resident.ResidentFeed(dataset.images, opening)
+    return resident.ResidentFeed(np.asarray(dataset.images), opening)
