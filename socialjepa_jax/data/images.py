@@ -6,14 +6,18 @@ is up to 69 grey levels away from the mean over the exact area.
 
 import functools
 import io
+import math
 import warnings
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from scipy import sparse
 
 from socialjepa_jax.errors import ImageSize, sides
 
-VERSION = 2  # of the pixels that a file decodes to; 2: values of 16 bits are rounded, not cut
+# Of the pixels that a file decodes to. 2: values of 16 bits are rounded, not cut. 3: resizing sums
+# its products in another order.
+VERSION = 3
 _FORMATS = ("JPEG", "PNG")
 _MODES = ("L", "RGB", "I;16", "RGB;16B")
 _MAX_SIDE = 65_535  # of a JPEG; a PNG may claim 2^31, and resizing needs memory for each of them
@@ -101,24 +105,30 @@ def resize(images: np.ndarray, size: ImageSize) -> np.ndarray:
     vertical, horizontal = _resize_matrix(height, new[0]), _resize_matrix(width, new[1])
     resized = np.empty((*lead, *new, channels), np.uint8)
     for index in np.ndindex(*lead):  # one at a time: floats need four times the memory
+        rows = vertical @ images[index].reshape(height, -1).astype(np.float32)
+        rows = rows.reshape(new[0], width, channels)
         for channel in range(channels):
-            exact = vertical @ images[index][..., channel] @ horizontal.T
-            resized[index][..., channel] = exact + np.float32(0.5)  # truncates
+            exact = horizontal @ np.ascontiguousarray(rows[..., channel].T)
+            resized[index][..., channel] = exact.T + np.float32(0.5)  # truncates
     return resized
 
 
-@functools.lru_cache(maxsize=16)
-def _resize_matrix(old: int, new: int) -> np.ndarray:
+@functools.lru_cache(maxsize=256)  # photographs have many sizes
+def _resize_matrix(old: int, new: int) -> sparse.csr_matrix:
     """Returns the weights f32[new, old] of one side; rows sum to 1."""
-    pixel, scale = np.arange(old), old / new
-    matrix = np.empty((new, old), np.float32)
-    for row in range(new):  # one at a time: all of them take five times the memory
-        if scale >= 1:  # length of the overlap of each old pixel with the new one
-            low = row * scale
-            weights = np.minimum(pixel + 1, low + scale) - np.maximum(pixel, low)
-        else:
-            center = np.clip((row + 0.5) * scale - 0.5, 0, old - 1)
-            weights = 1 - np.abs(pixel - center)
-        weights = np.maximum(weights, 0)
-        matrix[row] = weights / weights.sum()
-    return matrix
+    scale, row = old / new, np.arange(new)[:, None]
+    if scale >= 1:  # length of the overlap of each old pixel with the new one
+        low = row * scale
+        pixel = np.floor(low).astype(np.int64) + np.arange(math.ceil(scale) + 1)
+        weights = np.minimum(pixel + 1, low + scale) - np.maximum(pixel, low)
+    else:
+        center = np.clip((row + 0.5) * scale - 0.5, 0, old - 1)
+        pixel = np.floor(center).astype(np.int64) + np.arange(2)
+        weights = 1 - np.abs(pixel - center)
+    weights = np.where(pixel < old, np.maximum(weights, 0), 0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    places = np.minimum(pixel, old - 1)  # of weight 0 beyond the edge
+    ends = np.arange(new + 1) * pixel.shape[1]
+    return sparse.csr_matrix(
+        (weights.astype(np.float32).ravel(), places.ravel(), ends), shape=(new, old)
+    )

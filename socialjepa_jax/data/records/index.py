@@ -78,6 +78,14 @@ class Index:
                     f"{names[first[text]]} and {names[number]} have the same id {shown(text)}"
                 )
 
+    def counts(self) -> str:
+        """Numbers of records, files and categories, and of records that cannot be read."""
+        unread = int((self.labels == UNREAD).sum())
+        return (
+            f"{len(self.labels)} in {len(self.shards.paths)} files, {len(self.label_names)} "
+            f"categories; {unread} of them could not be read when they were counted."
+        )
+
     def table(self, images: base.Images) -> base.ObservationTable:
         """Returns the table of all records, each an object of its own, seen by one camera.
 

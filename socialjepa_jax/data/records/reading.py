@@ -91,7 +91,8 @@ class RecordData:
         )
         table = index.table(records if stream else np.asarray(records))
         name = printable(folder.resolve().name)
-        return self.views.of(pair_views(table, self.protocol, self.splits, name))
+        dataset = pair_views(table, self.protocol, self.splits, name)
+        return self.views.of(dataclasses.replace(dataset, facts=(("Records", index.counts()),)))
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the records, or puts all images on the devices."""

@@ -28,6 +28,11 @@ from socialjepa_jax.data.streaming import open_images
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.keys import step_keys
 
+_FACT = (
+    "Both cameras see every picture, each through an augmentation of its own. Agents train on "
+    "fresh draws; all that is measured and shown is one fixed draw for each camera and picture."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class TwoViews:
@@ -64,7 +69,8 @@ class TwoViews:
         in_memory = isinstance(images, np.ndarray)
         twice = np.broadcast_to(images, (2, *images.shape[1:])) if in_memory else images[[0, 0]]
         views = Views(twice, cameras, numbers, (self.a, self.b))
-        return dataclasses.replace(dataset, images=views)
+        facts = *dataset.facts, ("Views", _FACT)
+        return dataclasses.replace(dataset, images=views, facts=facts)
 
     def open_feed(
         self, dataset: ViewDataset, opening: Opening, workers: int, max_broken: float

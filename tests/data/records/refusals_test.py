@@ -125,6 +125,7 @@ def test_a_flipped_byte_is_one_broken_record(tmp_path):
     ((name, reason),) = broken
     assert name == "train.array_record-00001-of-00002#11" and "hash mismatch" in reason
     assert good.sum() == len(pictures()) - 1
+    assert "; 1 of them could not be read" in dict(dataset.facts)["Records"]
 
 
 def test_folders_without_records_are_named(tmp_path):

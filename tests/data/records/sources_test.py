@@ -54,6 +54,9 @@ def test_a_record_is_what_was_written(written, tmp_path):
     assert found == expected
     assert dataset.label_names in (NAMES, ("0", "1", "2"))  # ArrayRecord files name no category
     assert len(set(dataset.instance_ids.tolist())) == COUNT
+    files = 1 if dataset.images.names[0].count(".tar") else 2
+    said = f"24 in {files} files, 3 categories; 0 of them could not be read"
+    assert dataset.facts[0][0] == "Records" and dataset.facts[0][1].startswith(said)
 
 
 def test_a_stream_shows_what_is_resident(written, tmp_path):

@@ -157,5 +157,6 @@ def test_files_have_two_views_too(tmp_path):
     two = dataclasses.replace(config, protocol=one, views=PLAIN_AND_INVERTED)
     plain = np.asarray(dataclasses.replace(config, protocol=one).load(tmp_path).images)[0]
     seen = np.asarray(two.load(tmp_path).images)
+    assert "one fixed draw" in dict(two.load(tmp_path).facts)["Views"]
     np.testing.assert_array_equal(seen[0], plain)
     np.testing.assert_array_equal(seen[1], np.where(plain < 128, plain, 255 - plain))
