@@ -14,6 +14,7 @@ from scipy import stats
 from configs import motion_lejepa
 from socialjepa_jax import build, evaluation, loop, sharding
 from socialjepa_jax.config import Agents, Experiment, from_config_dict
+from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation import evidence, moving
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
@@ -49,7 +50,29 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
     Returns:
         Rows as in alignment.json, with the number of their pair as 'seed'.
     """
-    dataset = chosen.data.load(pathlib.Path())
+    encoded, rows = trained_and_encoded(chosen, **columns), []
+    count = len(chosen.agents.seeds)
+    for first in range(0, count, 2):
+        pixels = moving.Pixels(encoded.dataset) if controls and first == 0 else None
+        found = moving.pair_rows(encoded, (first, first + 1), pixels=pixels, controls=controls)
+        if controls and count > 2:
+            ceiling = (first, (first + 2) % count)
+            found += moving.pair_rows(encoded, ceiling, pixels=None)
+        rows += [{**row, "seed": first // 2} for row in found]
+    return rows
+
+
+def trained_and_encoded(
+    chosen: Experiment, dataset: ViewDataset | None = None, **columns: Sequence[float]
+) -> evidence.Encoded:
+    """Trains all agents of an experiment in memory and encodes the states of its world.
+
+    Args:
+        chosen: the experiment.
+        dataset: of the experiment, if it is loaded already.
+        **columns: `hparams` that differ between agents, one value for each.
+    """
+    dataset = chosen.data.load(pathlib.Path()) if dataset is None else dataset
     parts = build.build(chosen)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
@@ -62,17 +85,7 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
     latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
     walks = evidence.encode_walks(parts.trainer, state, feed)
     seen = dataclasses.replace(seen, walks=walks)
-    encoded = evidence.Encoded(chosen, dataset, latents_AND, seen)
-    rows = []
-    count = len(chosen.agents.seeds)
-    for first in range(0, count, 2):
-        pixels = moving.Pixels(dataset) if controls and first == 0 else None
-        found = moving.pair_rows(encoded, (first, first + 1), pixels=pixels, controls=controls)
-        if controls and count > 2:
-            ceiling = (first, (first + 2) % count)
-            found += moving.pair_rows(encoded, ceiling, pixels=None)
-        rows += [{**row, "seed": first // 2} for row in found]
-    return rows
+    return evidence.Encoded(chosen, dataset, latents_AND, seen)
 
 
 def trained(rows: Sequence[Row]) -> list[Row]:

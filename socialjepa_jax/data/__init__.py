@@ -3,6 +3,7 @@
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.base import ObservationTable, Protocol, Splits, ViewDataset
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.data.frames import FramesData
 from socialjepa_jax.data.nuscenes import NuScenesData
 from socialjepa_jax.data.pairing import pair_views
 from socialjepa_jax.data.reacher import ReacherData
@@ -22,12 +23,14 @@ DATASETS: dict[str, type] = {
     "motion": MotionData,
     "nuscenes": NuScenesData,
     "reacher": ReacherData,
+    "frames": FramesData,
 }
 
 __all__ = [
     "DATASETS",
     "ArraysData",
     "FolderData",
+    "FramesData",
     "MotionData",
     "NuScenesData",
     "ObservationTable",

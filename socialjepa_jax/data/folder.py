@@ -124,7 +124,7 @@ class FolderData:
 
     def _table(self, folder: pathlib.Path) -> _Listing:
         path = folder / expand_user(self.table, "table")
-        rows = _read_table(path, ("file", *(column for _, column in self.columns)))
+        rows = read_table(path, ("file", *(column for _, column in self.columns)))
         names = tuple(row["file"] for row in rows)
         for number, name in enumerate(names):
             if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
@@ -144,8 +144,12 @@ class FolderData:
         return names, columns, labels
 
 
-def _read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file; each has a text in every needed column."""
+def read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
+    """Reads the rows of a CSV file; each has a text in every needed column.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column or has a row of another length.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
@@ -192,7 +196,7 @@ def _class_folders(folder: pathlib.Path) -> _Listing:
     names: list[str] = []
     rows: list[tuple[int, int, int, int]] = []
     categories: list[str] = []
-    for entry in _entries(folder):
+    for entry in visible_entries(folder):
         things = _images_of(entry) if entry.is_dir() else []
         for instance, files in enumerate(things):
             for number, file in enumerate(files):
@@ -211,8 +215,8 @@ def _class_folders(folder: pathlib.Path) -> _Listing:
 def _images_of(category: os.DirEntry[str]) -> list[list[os.DirEntry[str]]]:
     """Lists the images of every object of a category that has any."""
     things = []
-    for thing in _entries(category):
-        files = _entries(thing) if thing.is_dir() else [thing]
+    for thing in visible_entries(category):
+        files = visible_entries(thing) if thing.is_dir() else [thing]
         for file in files:
             if not file.is_file() or not file.name.lower().endswith(SUFFIXES):
                 raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
@@ -221,8 +225,12 @@ def _images_of(category: os.DirEntry[str]) -> list[list[os.DirEntry[str]]]:
     return things
 
 
-def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """Lists a folder sorted by name, without hidden entries and what macOS adds to archives."""
+def visible_entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """Lists a folder sorted by name, without hidden entries and what macOS adds to archives.
+
+    Raises:
+        InputError: the folder cannot be read, or holds a broken link.
+    """
     try:
         with os.scandir(folder) as entries:
             visible = [e for e in entries if not e.name.startswith(".") and e.name != "__MACOSX"]

@@ -31,7 +31,7 @@ class Calls:
     """The batches of the steps of a call, by the number of the call; an indexed source for grain.
 
     Attributes:
-        files: uint8 [K, N, H, W, C].
+        files: uint8 [K, N, H, W, C], or [K, N, F, H, W, C] of F frames of a state.
         cameras: the camera of each agent.
         train_rows: i64[R].
         keys: u32[A, E, 16], `order.epoch_keys` of every epoch.

@@ -8,6 +8,7 @@ device, where it is augmented.
 Shape key: A agents, K cameras, N states, R training rows, S steps of a call, B batch, E epochs.
 """
 
+import dataclasses
 import functools
 import hashlib
 import math
@@ -15,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -64,11 +66,11 @@ class StreamedWindow:
         """(H, W, C)."""
         return self.images.shape[-3:]
 
-    def specs(self) -> "StreamedWindow":
+    def specs(self) -> Self:
         """Returns the shardings: batches are split over 'data' too."""
         steps, agent = sharding.STEPS, P(sharding.AGENT)
-        arrays = (steps, steps, agent, agent, agent)
-        return StreamedWindow(*arrays, augmentation=self.augmentation)  # type: ignore[arg-type]
+        split: Any = {"images": steps, "rows": steps, "first": agent, "mean": agent, "std": agent}
+        return dataclasses.replace(self, **split)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's part of an agent's batch; see `data.protocols.Source`."""
@@ -113,7 +115,15 @@ class WaitTimer:
 class StreamFeed:
     """Feeds windows of images that other processes read; see `data.protocols.ImageFeed`."""
 
-    def __init__(self, files: Files, opening: Opening, workers: int, max_broken: float) -> None:
+    def __init__(
+        self,
+        files: Files,
+        opening: Opening,
+        workers: int,
+        max_broken: float,
+        drawn: Files | None = None,
+        window: Callable[..., StreamedWindow] = StreamedWindow,
+    ) -> None:
         """Reads the pixel statistics, or finds them in the cache.
 
         Args:
@@ -121,12 +131,15 @@ class StreamFeed:
             opening: the run's needs.
             workers: processes that read; as many again for `states`.
             max_broken: largest share of the files that may be broken.
+            drawn: uint8 [K, N, ...], what training draws of a state, if not its image.
+            window: makes the source of a call from the fields of `StreamedWindow`.
 
         Raises:
             Stopped: too many files are broken.
         """
         self.cameras, self.good = opening.cameras, np.ones(files.shape[1], bool)
         self._files, self._opening, self._workers = files, opening, workers
+        self._drawn, self._window = files if drawn is None else drawn, window
         # Processes wait for files at different times, and may stop only where all of them ask.
         self._check = opening.check if jax.process_count() == 1 else lambda: None
         distinct = tuple(sorted(set(opening.cameras)))
@@ -176,7 +189,7 @@ class StreamFeed:
         steps = run.total_steps + int(self._passed_over.max())
         epochs = steps // order.steps_per_epoch(len(run.train_rows), run.batch_size) + 1
         calls = Calls(
-            self._files,
+            self._drawn,
             self.cameras,
             run.train_rows,
             np.asarray(order.epoch_keys(run.seeds, epochs)),
@@ -193,8 +206,8 @@ class StreamFeed:
             """Makes the window on the devices."""
             begins = (self._passed_over + first["step"]).astype(np.int32)
             first["step"] += run.steps_per_call
-            window = StreamedWindow(
-                images=shard(element["images"], (*shape, *self._files.shape[2:])),
+            window = self._window(
+                images=shard(element["images"], (*shape, *self._drawn.shape[2:])),
                 rows=shard(element["rows"], shape),
                 first=sharding.put(begins, sharding.by_agent(self._opening.mesh)),
                 mean=self.mean,

@@ -179,6 +179,10 @@ def _controls(encoded: Encoded, agents: tuple[int, int]) -> Iterator[_Subject]:
     rng = np.random.default_rng(encoded.experiment.seed)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), (split.train, split.test), rng)
     yield _Subject(RowName.MISMATCHED, x, y[anywhere], encoded.fit(x, y[anywhere]))
+    groups = encoded.dataset.instance_ids
+    if (groups != groups[0]).any():  # blocks of time
+        near = controls.shuffled_within(groups, (split.train, split.test), rng)
+        yield _Subject(RowName.MISMATCHED_CELL, x, y[near], encoded.fit(x, y[near]))
 
 
 def _pixel_controls(encoded: Encoded, pixels: Pixels, cameras: list[int]) -> Iterator[_Subject]:
@@ -207,8 +211,7 @@ def _measure(encoded: Encoded, subject: _Subject, agents: tuple[int, int]) -> di
     found = {"rankme": collapse_metrics(y[split.test])["rankme"]}
     for end, z in (("_x", x), ("", y)):
         found |= _state_r2(end, encoded.dataset.state_names, readout_r2(z, states, split))
-    if subject.row in (RowName.TRAINED, RowName.ORTHOGONAL, RowName.ACTIONS):
-        found |= carried(subject.linear_map, x, y, states, split)
+    found |= carried(subject.linear_map, x, y, states, split, encoded.dataset.state_names)
     if subject.row == RowName.TRAINED:
         found |= own_readouts(y, states, split) | theory.rotation(x, y, states, split)
         found["few_pairs_r2"] = few_pairs_r2(x, y, split)

@@ -32,12 +32,27 @@ def readout_r2(z_ND: np.ndarray, states_NL: np.ndarray, split: Split) -> np.ndar
 
 
 def carried(
-    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, states: np.ndarray, split: Split
+    linear_map: alignment.LinearMap,
+    x: np.ndarray,
+    y: np.ndarray,
+    states: np.ndarray,
+    split: Split,
+    names: tuple[str, ...] = (),
 ) -> dict[str, float]:
-    """Returns the R2 of the states by x's readout on y mapped back: no label of y is used."""
+    """Returns the R2 of the states by x's readout on y mapped back: no label of y is used.
+
+    Args:
+        linear_map: from x to y.
+        x, y: f32[N, D], f32[N, E].
+        states: f32[N, L].
+        split: of the states.
+        names: of the states, each of which gets its R2 beside the mean.
+    """
     source = readout(x, states, split.train)
     predicted = source.forward(linear_map.backward(y[split.test], "regression"))
-    return {"readout_carried": float(r2_of_states(predicted, states[split.test]).mean())}
+    r2_L = r2_of_states(predicted, states[split.test])
+    each = {f"readout_carried/{name}": float(r2) for name, r2 in zip(names, r2_L)}
+    return {"readout_carried": float(r2_L.mean()), **each}
 
 
 def own_readouts(y: np.ndarray, states: np.ndarray, split: Split) -> dict[str, float]:

@@ -14,7 +14,13 @@ import jax.numpy as jnp
 import optax
 
 from socialjepa_jax import optim
-from socialjepa_jax.errors import check_divides, check_in_range, check_one_of, check_positive
+from socialjepa_jax.errors import (
+    InputError,
+    check_divides,
+    check_in_range,
+    check_one_of,
+    check_positive,
+)
 from socialjepa_jax.models import encoders
 from socialjepa_jax.models.functional import Functional, functional
 from socialjepa_jax.models.heads import MlpPredictor, ViTPredictor
@@ -62,6 +68,8 @@ class IJepa:
         latent: output of the encoder that is the latent, "cls" | "mean" (of the patch tokens).
         latent_encoder: encoder of the latent that `encode` returns, "context" (the trained encoder)
             | "target" (its moving average).
+        predicts: where the target blocks lie: in the same "image" | in the "next" one of a pair in
+            time, of which the context sees nothing.
     """
 
     kind: str = "ijepa"
@@ -79,6 +87,7 @@ class IJepa:
     error: str = "mse"
     latent: str = "cls"
     latent_encoder: str = "context"
+    predicts: str = "image"
 
     def __post_init__(self) -> None:
         check_one_of((type(self).kind,), kind=self.kind)
@@ -94,6 +103,7 @@ class IJepa:
         check_one_of(encoders.latent_kinds(self.vit), latent=self.latent)
         networks = ("context",) if self.ema == "off" else ("context", "target")
         check_one_of(networks, latent_encoder=self.latent_encoder)
+        check_one_of(("image", "next"), predicts=self.predicts)
         BlockSampler(self.masks, self.vit.grid)  # refuses sizes that cannot work
 
     @classmethod
@@ -153,23 +163,42 @@ class IJepa:
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Computes the loss under masks drawn from (key, batch['index']); see `Objective.loss`."""
         masks = self.sampler(key, batch["index"])
-        loss, metrics = self.loss_on(params, aux, batch["image"], masks, reduce)
+        if self.predicts not in batch:
+            raise InputError(
+                "config.objective.predicts='next' needs config.data.kind='motion', 'reacher' or "
+                "'frames'"
+            )
+        wanted = batch[self.predicts]
+        loss, metrics = self.loss_on(params, aux, batch["image"], masks, reduce, wanted)
         return loss, (aux, metrics)
 
     def loss_on(
-        self, params: Params, aux: Aux, images_BHWC: jax.Array, masks: Masks, reduce: Reduce
+        self,
+        params: Params,
+        aux: Aux,
+        images_BHWC: jax.Array,
+        masks: Masks,
+        reduce: Reduce,
+        wanted_BHWC: jax.Array | None = None,
     ) -> tuple[jax.Array, Metrics]:
         """Computes the prediction error under given masks, and metrics that show collapse.
 
         A patch counts once for each target block that contains it.
+
+        Args:
+            params, aux, reduce: see `Objective.loss`.
+            images_BHWC: images of the context.
+            masks: of context and targets.
+            wanted_BHWC: images of the targets; default: those of the context.
         """
+        wanted_BHWC = images_BHWC if wanted_BHWC is None else wanted_BHWC
         teacher = jax.lax.stop_gradient(aux.get("target", params["encoder"]))
 
-        def encode(weights: Params, *patches: jax.Array | None) -> Tokens:
-            return self.encoder.apply(weights, images_BHWC, *patches)[1]
+        def encode(images: jax.Array, weights: Params, *patches: jax.Array | None) -> Tokens:
+            return self.encoder.apply(weights, images, *patches)[1]
 
-        context = encode(params["encoder"], masks.context_BK, masks.context_valid_BK)
-        targets = functools.partial(encode, teacher)
+        context = encode(images_BHWC, params["encoder"], masks.context_BK, masks.context_valid_BK)
+        targets = functools.partial(encode, wanted_BHWC, teacher)
         terms = self.terms(params["predictor"], targets, context, masks)
         return self.prediction(terms, context, masks, reduce)
 

@@ -45,6 +45,7 @@ class MaskedLeJepa(SigRegTerm, IJepa):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_sigreg()
+        check_one_of(("image",), predicts=self.predicts)
         check_one_of(("per_view",), view_mode=self.view_mode)
         # Block latents of an average of the weights have no gradient to regularise.
         averaged = self.predictor == "mlp_cls" and self.ema != "off"

@@ -212,6 +212,9 @@ def test_readouts_that_are_carried_and_own_ones(rows, dataset, latents, split):
     for name, mapped in ways.items():
         expected = r2_score(states[split.test], source.predict(mapped))
         assert find(rows, name)["readout_carried"] == pytest.approx(expected, abs=1e-4)
+        each = r2_score(states[split.test], source.predict(mapped), multioutput="raw_values")
+        for state, r2 in zip(dataset.state_names, each):
+            assert find(rows, name)[f"readout_carried/{state}"] == pytest.approx(r2, abs=1e-4)
     assert 0.8 < find(rows, "actions")["readout_carried"] < find(rows, "trained")["state_r2"]
 
     trained, rng = find(rows, "trained"), np.random.default_rng(0)
@@ -220,7 +223,9 @@ def test_readouts_that_are_carried_and_own_ones(rows, dataset, latents, split):
         expected = np.mean([of_states(y, states, split, few).mean() for few in draws])
         assert trained[f"readout_own@{count}"] == pytest.approx(expected, abs=1e-5)
     assert trained["readout_own@5"] < trained["readout_own@100"] < trained["state_r2"] + 0.01
-    assert not [k for k in find(rows, "untrained") if k.startswith(("readout", "few", "rotation"))]
+    assert not [
+        k for k in find(rows, "untrained") if k.startswith(("readout_own", "few", "rotation"))
+    ]
 
 
 def test_controls_of_pixels(rows, experiment, dataset, split):
@@ -334,3 +339,16 @@ def test_evidence_is_encoded_from_untrained_agents_and_from_walks():
     without = evidence_lib.gather(trainer, jnp.float32(1.0), jnp.float32(1.0), Feed(None))
     assert without.walks is None
     jax.block_until_ready(found.walks.latents)
+
+
+def test_within_blocks_of_time_pairs_are_shuffled_too(planted_run):
+    """Latents that know their block alone agree as well as the right pairs do."""
+    blocks = np.arange(NUM) // 30
+    dataset = dataclasses.replace(planted_run.dataset, instance_ids=blocks.astype(np.int32))
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(10, 3))[blocks]
+    latents = np.stack([level + 0.1 * rng.normal(size=level.shape) for _ in range(3)])
+    found = dataclasses.replace(planted_run, dataset=dataset, latents=latents.astype(np.float32))
+    rows = moving.pair_rows(found, (0, 1), pixels=None)
+    r2 = {row["row"]: row["metrics"]["r2"] for row in rows if row["back"] == "inverse"}
+    assert r2["mismatched"] < 0.1 and 0.9 < r2["mismatched_cell"] <= r2["trained"] + 0.02

@@ -238,3 +238,37 @@ def test_registry_and_official_preset():
 def test_settings_that_cannot_work_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         IJepa(**({"vit": VIT} | fields))
+
+
+def test_the_targets_may_lie_in_the_next_image():
+    """Targets of the next image, context of this one; equal images give the loss of one."""
+    objective = dataclasses.replace(KINDS["mlp_patch"], predicts="next")
+    params, aux = jax.eval_shape(objective.init, jax.random.key(1))
+    rng = np.random.default_rng(0)
+    params, aux = jax.tree.map(
+        lambda x: 0.3 * rng.normal(size=x.shape).astype(np.float32), (params, aux)
+    )
+    images, others = batch()["image"], batch(1)["image"]
+    run = jax.jit(
+        lambda image, later: objective.loss(
+            params, aux, {**batch(), "image": image, "next": later}, jax.random.key(2), HPARAMS,
+            Reduce(),
+        )[0]
+    )  # fmt: skip
+    usual = jax.jit(
+        lambda: KINDS["mlp_patch"].loss(params, aux, batch(), jax.random.key(2), HPARAMS, Reduce())[
+            0
+        ]
+    )
+    assert run(images, images) == pytest.approx(float(usual()), rel=1e-6)
+    masks = objective.sampler(jax.random.key(2), batch()["index"])
+    hidden = np.ones((BATCH, 64), bool)
+    np.put_along_axis(hidden, np.asarray(masks.context_BK), False, axis=1)
+    pixels = hidden.reshape(BATCH, 8, 8).repeat(2, 1).repeat(2, 2)[..., None]
+    mixed = jnp.where(pixels, others, images)  # the context alone is seen
+    assert run(mixed, others) == pytest.approx(float(run(images, others)), rel=1e-6)
+    assert abs(run(images, others) - usual()) > 1e-3
+    with pytest.raises(InputError, match=r"predicts='next' needs config.data.kind='motion'"):
+        objective.loss(params, aux, batch(), jax.random.key(2), HPARAMS, Reduce())
+    with pytest.raises(InputError, match="predicts='past' must be one of"):
+        make("mlp_cls", predicts="past")

@@ -162,6 +162,7 @@ def test_registry_and_encoder():
         ({"kind": "ijepa"}, "kind='ijepa'"),
         ({"sigreg_slices": 0}, "sigreg_slices=0"),
         ({"ema": "cosine", "predictor": "mlp_cls"}, "regularize='both'"),
+        ({"predicts": "next"}, "predicts='next' must be one of 'image'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(fields, message):

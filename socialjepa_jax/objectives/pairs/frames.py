@@ -156,7 +156,8 @@ class FramePairs(PairTerms):
         """
         if "next" not in batch:
             raise InputError(
-                "config.objective.kind='frame_pairs' needs config.data.kind='motion' or 'reacher'"
+                "config.objective.kind='frame_pairs' needs config.data.kind='motion', 'reacher' or "
+                "'frames'"
             )
         images = jnp.concatenate([batch["image"], batch["next"]])
         h, _, used = self.embed(params, images, mean=_of_pairs(reduce))

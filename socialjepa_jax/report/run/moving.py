@@ -26,7 +26,7 @@ from socialjepa_jax.report.tables import Cell, Column, Row, Table, format_number
 SPLIT = "state"
 CONTROLS = (
     RowName.UNTRAINED, RowName.UNTRAINED_HIDDEN, RowName.PIXEL_PCA, RowName.PIXEL_PCA_WIDE,
-    RowName.RANDOM_PROJECTION, RowName.MISMATCHED,
+    RowName.RANDOM_PROJECTION, RowName.MISMATCHED, RowName.MISMATCHED_CELL,
 )  # fmt: skip
 MAPS = {
     RowName.TRAINED: "ridge regression, all pairs",
@@ -119,23 +119,25 @@ def world(dataset: ViewDataset, film: Film | None, album: Album) -> html.Html:
         row_labels=[f"camera {k}" for k in range(len(film.images))],
         column_labels=[f"t = {t}" for t in moments],
     )
-    caption = (
-        "Moments of one trajectory, as each camera takes them. Exposure and colour change from "
-        "image to image and camera to camera, and say nothing about the state."
-    )
+    caption = "Moments of one trajectory, as each camera takes them."
+    if changing := not np.array_equal(film.images, film.calm):
+        caption += (
+            " Exposure and colour change from image to image and camera to camera, and say nothing "
+            "about the state."
+        )
     strip = album.add("strip", figure, alt="Successive moments seen by every camera",
                       caption=caption, full=True, dpi=120)  # fmt: skip
     moving = animation(
         [_side_by_side(film.calm[:, t]) for t in range(count)],
         alt="The same trajectory as an animation, cameras side by side",
-        caption="The same trajectory with steady light: the cameras side by side.",
+        caption=f"The same trajectory{' with steady light' * changing}: the cameras side by side.",
     )
     curves = [
         Line(name, np.arange(count), film.states[:, i], style.PALETTE[i % len(style.PALETTE)])
         for i, name in enumerate(dataset.state_names)
     ]
-    plot = figures.lines(curves, title="The state", x_label="time step", y_label="latent z")
-    told = "What no agent is told: the latents that move the scene."
+    plot = figures.lines(curves, title="The state", x_label="time step", y_label="state")
+    told = "What no agent is told: the state of the world."
     shown = album.add("states", plot, alt="The state's latents against time", caption=told)
     return html.figure_grid(strip, moving, shown)
 
