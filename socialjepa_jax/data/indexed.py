@@ -83,14 +83,14 @@ class Calls:
         """Reads a batch; positions of broken images from the next batches that are whole there."""
         slots, images = np.arange(*self.slots), self.files[self.cameras[agent]]
         rows = self._rows(agent, step, slots)
-        batch, good, wrong = images[rows].read()
+        batch, good, wrong = _read(images[rows])
         broken += wrong
         for later in range(1, _TRIES):
             (left,) = np.nonzero(~good)
             if not len(left):
                 break
             rows[left] = self._rows(agent, step, slots[left], later)
-            batch[left], good[left], wrong = images[rows[left]].read()
+            batch[left], good[left], wrong = _read(images[rows[left]])
             broken += wrong
         if not good.all():
             name, reason = broken[-1]
@@ -106,6 +106,12 @@ class Calls:
         positions = (within + later) * self.batch_size + slots + later // steps
         keys = self.keys[agent, epoch]
         return self.train_rows[order.permute_on_host(keys, positions % num_rows, num_rows)]
+
+
+def _read(files: Files) -> tuple[np.ndarray, np.ndarray, Broken]:
+    """Reads states [B, ...]; bool[B] is true where all frames of a state are whole."""
+    images, good, broken = files.read()
+    return images, np.all(good.reshape(len(good), -1), axis=1), broken
 
 
 @dataclass(frozen=True, eq=False)

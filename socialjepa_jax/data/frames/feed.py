@@ -183,7 +183,7 @@ def open_pairs(
     opening = dataclasses.replace(opening, train_rows=pairs.rows)
     apart = transition == "stills"
     if not isinstance(dataset.images, Files):
-        return PairFeed(dataset.images, opening, pairs.later, apart)
+        return PairFeed(np.asarray(dataset.images), opening, pairs.later, apart)
     window = functools.partial(PairedWindow, apart=apart)
     drawn = paired_files(dataset.images, pairs)
     return StreamFeed(dataset.images, opening, workers, max_broken, drawn, window)
