@@ -149,6 +149,8 @@ class ViewDataset:
         num_dropped: number of states dropped because at least one camera has no image of them.
         states: f32[N, L], continuous states, in worlds that have them.
         state_names: names of their columns.
+        domain: category that maps are fitted on in the test of a shift (`evaluation.shift`); "":
+            no such test.
         facts: (heading, text) of what a reader of results must know of the data; the page of a run
             shows them.
     """
@@ -167,6 +169,7 @@ class ViewDataset:
     num_dropped: int = 0
     states: np.ndarray | None = None
     state_names: tuple[str, ...] = ()
+    domain: str = ""
     facts: tuple[tuple[str, str], ...] = ()
 
     @property

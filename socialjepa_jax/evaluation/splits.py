@@ -8,7 +8,7 @@ import numpy as np
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import InputError
 
-_FEWEST_STATES = 4  # an evaluation of fewer has no meaning
+FEWEST_STATES = 4  # an evaluation of fewer has no meaning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +43,10 @@ def check_splits(dataset: ViewDataset) -> None:
     """
     for split in splits(dataset):
         for part, rows in (("fit on", split.train), ("test on", split.test)):
-            if len(rows) < _FEWEST_STATES:
+            if len(rows) < FEWEST_STATES:
                 raise InputError(
                     f"config.data.splits leaves {len(rows)} states to {part} in the {split.name} "
-                    f"split; at least {_FEWEST_STATES} are needed"
+                    f"split; at least {FEWEST_STATES} are needed"
                 )
 
 

@@ -14,7 +14,7 @@ from socialjepa_jax import alignment, collaboration
 from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.config import Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.evaluation import controls
+from socialjepa_jax.evaluation import controls, shift
 from socialjepa_jax.evaluation.latents import Untrained
 from socialjepa_jax.evaluation.metrics import collapse_metrics, fit_map
 from socialjepa_jax.evaluation.splits import Split, pairs, splits
@@ -122,12 +122,19 @@ def alignment_rows(
     They are the same bits for every number of cores and threads.
     """
     rows: list[Row] = []
+    headline = splits(dataset)[0]
     for subject in subjects(
         experiment.agents.cameras, experiment.seed, dataset, latents_AND, untrained
     ):
         check()
         backs = BACKS if subject.row == RowName.TRAINED else ("inverse",)
         rows += measure(experiment.alignment, dataset, subject, backs)
+        if dataset.domain and subject.row in shift.ROWS and subject.split.name == headline.name:
+            spaces = subject.x, subject.y
+            shifted = shift.table5_shift(experiment.alignment, dataset, headline, *spaces)
+            for name, metrics in shifted.items():
+                row = _row(experiment.alignment, subject, subject.row, "inverse", metrics)
+                rows.append({**row, "split": name})
         if subject.row == RowName.PARTIALLED:
             y = latents_AND[subject.agents[1]]
             rows.append(_shared_factors_row(experiment.alignment, dataset, y, subject))

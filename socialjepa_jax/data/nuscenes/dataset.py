@@ -164,6 +164,7 @@ class NuScenesData:
             split_instance=nothing if by_token else held_out,
             overlap=0.0,
             num_dropped=int((~complete).sum()),
+            domain=CONDITIONS[0] if CONDITIONS[0] in names else "",
             facts=facts,
         )
 

@@ -41,6 +41,8 @@ def write_run_report(workdir: Path, dataset: ViewDataset, film: Film | None = No
     album = Album(page)
     if dataset.states is None:
         lede, sections = headline(run), _sections(run, dataset, album)
+        if (shifted := scores_lib.shifted(run, dataset.domain)) is not None:
+            sections["shift"] = (f"Fitted by {dataset.domain}, tested elsewhere", shifted)
     else:
         lede = moving.headline(run, dataset)
         sections = moving.sections(run, dataset, film, album) | _common(run, album)

@@ -85,6 +85,36 @@ def _dsc_note(run: RunData, split: str) -> str:
     return f" The error of DSC is below {bound:.1g}." if bound > _SHOWN_BOUND else ""
 
 
+def shifted(run: RunData, domain: str) -> html.Html | None:
+    """Metrics of maps that were fitted in one domain, in it and out of it; None without such rows.
+
+    Args:
+        run: the run.
+        domain: category that the maps were fitted on.
+    """
+    start = f"{domain} to "
+    names = [s.split for s in run.scores if domain and s.split.startswith(start)]
+    if not names:
+        return None
+    columns = _METRICS[:5]
+    rows = []
+    for name in dict.fromkeys(names):
+        for row in (RowName.TRAINED, RowName.UNTRAINED, RowName.PIXEL_PCA, RowName.MISMATCHED):
+            cells: dict[str, Cell] = {c.key: mean(pick(run, row, name), c.key) for c in columns}
+            kind = "headline" if row == RowName.TRAINED else ""
+            rows.append(Row(f"{name}, {looks.look(row).label}", cells, kind=kind))
+    paper = SOCIAL_JEPA[5]
+    inside, outside = (paper.value(row, "r2") for row in ("In-domain", "Shifted"))
+    note = (
+        f"W is fitted on training states of {domain} and tested on held-out states of every "
+        f"condition. The paper's Table 5 prints R² {inside:.3f} in its domain and {outside:.3f} "
+        "out of it."
+    )
+    return html.join(
+        html.paragraph(note), tables.to_html(Table(columns, rows, "fitted and tested"))
+    )
+
+
 def _splits(run: RunData) -> list[str]:
     """Splits that have scores, the headline's first."""
     present = {score.split for score in run.scores}

@@ -63,6 +63,7 @@ def test_the_central_square_or_the_whole(root, tmp_path):
 def test_conditions_scenes_and_logs_are_factors(root):
     data = loaded(root)
     assert data.label_names == ("day", "rain", "night", "night and rain")
+    assert data.domain == "day"
     assert data.labels[::4].tolist() == [1, 1, 0, 2, 3, 0]
     assert data.instance_ids.tolist() == np.repeat(np.arange(6), 4).tolist()
     assert data.factor("log")[::4].tolist() == [0, 0, 1, 2, 2, 1]
@@ -180,7 +181,7 @@ def test_a_run_ends_with_a_page_that_names_the_scenes(root, tmp_path):
     result = loop.fit(experiment(root, pair="front_left", split_by="log"), tmp_path / "run")
     page = result.report.read_text()
     assert "scene-0002 (after rain)" in page and "-7.6 ms" in page
-    assert {row["split"] for row in result.rows} == {"instance"}
+    assert "instance" in {row["split"] for row in result.rows}
 
 
 def test_the_preset_has_the_settings_of_table_3():
