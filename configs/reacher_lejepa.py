@@ -5,10 +5,11 @@ for two cores: images of 32 pixels, a patch network, 12,000 pairs an agent and 2
 the paper has 64 pixels, a convolutional encoder, 100,000 pairs and 39,000 steps
 (`python -m experiments.reproduce --only=reacher_ou --scale=paper`).
 Command: python -m socialjepa_jax.train --preset=reacher_lejepa --workdir=runs/reacher
-Cost: 2 CPU minutes, after 10 to render 36,864 images once into runs/cache; needs
+Cost: 5 CPU minutes, after 10 to render 36,864 images once into runs/cache; needs
 pip install -e '.[train,reacher]' unless they are there.
-Expected: R2 of the state 0.9 for every agent, of 0.93 that a linear readout of the wrapped angles
-has; R2 of W 0.9.
+Expected: R2 of the joints 0.91 (one agent, another seed; a linear readout of the wrapped angles has
+0.95 on the same states). R2 of W has not been measured. Runs of 1,200 steps often lose the wrist,
+see docs/results.md.
 """
 
 import ml_collections

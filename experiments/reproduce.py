@@ -53,6 +53,9 @@ MODULES = {
     "motion_five": ("experiments.motion.five", "run"),
     "motion_weights": ("experiments.motion.weights", "run"),
     "motion_unpaired": ("experiments.motion.unpaired", "run"),
+    "reacher_ou": ("experiments.reacher.ou", "run"),
+    "reacher_trajectory": ("experiments.reacher.trajectory", "run"),
+    "reacher_planning": ("experiments.reacher.planning", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
@@ -62,9 +65,19 @@ NAMES = tuple(MODULES)
 ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
 """The experiments that train on images: toys, or photographs if their function gets `eth80`."""
 
+ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")
+"""The experiments on episodes: built-in ones, or those of a file if it is given."""
+
+OPTIONAL = ("reacher_ou", *ON_TRAJECTORIES)
+"""The experiments that need MuJoCo, and are left out of a run of all where it is missing."""
+
 
 def reproduce(
-    names: list[str], scale: str, out: pathlib.Path, eth80: str | None = None
+    names: list[str],
+    scale: str,
+    out: pathlib.Path,
+    eth80: str | None = None,
+    trajectories: str | None = None,
 ) -> pathlib.Path:
     """Runs the experiments in the order of `NAMES` and returns the report page.
 
@@ -73,21 +86,32 @@ def reproduce(
         scale: "smoke" | "cpu" | "gpu" | "paper".
         out: folder of the results.
         eth80: file of photographs for the experiments that train on images.
+        trajectories: file of joint angles for the experiments on episodes.
 
     Raises:
-        InputError: a name is unknown, or the file does not exist.
+        InputError: a name is unknown, or a file does not exist; an experiment that is named needs
+            MuJoCo, which is missing.
     """
-    if eth80 is not None and not pathlib.Path(eth80).exists():
-        raise InputError(f"--eth80={eth80} does not exist")
+    for flag, path in {"eth80": eth80, "trajectories": trajectories}.items():
+        if path is not None and not pathlib.Path(path).exists():
+            raise InputError(f"--{flag}={path} does not exist")
     for name in names:
         if name not in NAMES:
             raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
+    page = out / "report.html"
     for name in [n for n in NAMES if n in names or not names]:
         begin = time.monotonic()
         module, function = MODULES[name]
         settings = {"eth80": eth80} if name in ON_IMAGES else {}
-        finding = getattr(importlib.import_module(module), function)(scale, out, **settings)
+        settings |= {"trajectories": trajectories} if name in ON_TRAJECTORIES else {}
+        try:
+            finding = getattr(importlib.import_module(module), function)(scale, out, **settings)
+        except InputError as error:
+            if names or name not in OPTIONAL:
+                raise
+            logging.warning("%s is left out: %s", name, error)
+            continue
         findings.save(finding, name, scale, out)
         page = write_page(out)
         logging.info("%s: %.0f s.", name, time.monotonic() - begin)
@@ -115,6 +139,9 @@ def define_flags() -> None:
     flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
     flags.DEFINE_string("out", None, "Folder of the results.", required=True)
     flags.DEFINE_string(
+        "trajectories", None, f"File (.npz) of joint angles: {', '.join(ON_TRAJECTORIES)}."
+    )
+    flags.DEFINE_string(
         "eth80", None, f"File of ETH-80: {', '.join(ON_IMAGES)} on photographs, not on toys."
     )
 
@@ -122,7 +149,8 @@ def define_flags() -> None:
 def main() -> None:
     """Runs the command."""
     given = flags.FLAGS
-    print(reproduce(given.only, given.scale, pathlib.Path(given.out).resolve(), given.eth80))
+    out = pathlib.Path(given.out).resolve()
+    print(reproduce(given.only, given.scale, out, given.eth80, given.trajectories))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ Shape key: A agents, N states, D latents.
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import ml_collections
 import numpy as np
 from scipy import stats
 
@@ -27,7 +28,15 @@ def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
         seeds: two for each pair.
         **changes: of settings; a double underscore stands for the dot of a path.
     """
-    config = motion_lejepa.get_config()
+    config = changed(motion_lejepa.get_config(), changes)
+    cameras = tuple(k % 2 for k in range(len(seeds)))
+    return dataclasses.replace(from_config_dict(config), agents=Agents(cameras, tuple(seeds)))
+
+
+def changed(
+    config: ml_collections.ConfigDict, changes: Mapping[str, object]
+) -> ml_collections.ConfigDict:
+    """Changes settings of a configuration; see `experiment`."""
     for path, value in changes.items():
         *groups, name = path.split("__")
         group = config
@@ -35,8 +44,7 @@ def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
             group = group[key]
         with group.unlocked():
             group[name] = value
-    cameras = tuple(k % 2 for k in range(len(seeds)))
-    return dataclasses.replace(from_config_dict(config), agents=Agents(cameras, tuple(seeds)))
+    return config
 
 
 def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -> list[Row]:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from experiments import findings, reproduce
 from socialjepa_jax.errors import InputError
+from tests.data.reacher import arm
 
 
 def check(out, name):
@@ -60,7 +61,9 @@ def test_a_sweep_and_what_is_made_of_its_runs(tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", reproduce.NAMES)
-def test_every_experiment_runs_through(name, tmp_path):
+def test_every_experiment_runs_through(name, tmp_path, monkeypatch):
+    if name in reproduce.OPTIONAL:
+        arm.stand_in(monkeypatch)
     reproduce.reproduce([name], "smoke", tmp_path)
     check(tmp_path, name)
 
@@ -70,9 +73,25 @@ def test_refuses_an_unknown_experiment(tmp_path):
         reproduce.reproduce(["id_3d"], "smoke", tmp_path)
 
 
-def test_photographs_must_exist(tmp_path):
-    with pytest.raises(InputError, match=r"--eth80=nowhere\.npz"):
-        reproduce.reproduce(["lejepa_ablations"], "smoke", tmp_path, eth80="nowhere.npz")
+@pytest.mark.parametrize("flag", ["eth80", "trajectories"])
+def test_a_file_must_exist(flag, tmp_path):
+    with pytest.raises(InputError, match=rf"--{flag}=nowhere\.npz"):
+        reproduce.reproduce(["lejepa_ablations"], "smoke", tmp_path, **{flag: "nowhere.npz"})
+
+
+def test_a_missing_simulator_ends_only_what_was_asked_for(tmp_path, monkeypatch, caplog):
+    def missing(scale, out):
+        raise InputError("no MuJoCo")
+
+    nothing = findings.Finding("nothing", [], {}, [])
+    monkeypatch.setattr(reproduce, "NAMES", ("reacher_ou", "sigreg_quadrature"))
+    monkeypatch.setattr("experiments.reacher.ou.run", missing)
+    monkeypatch.setattr("experiments.sigreg.quadrature.run", lambda scale, out: nothing)
+    reproduce.reproduce([], "smoke", tmp_path)
+    assert "reacher_ou is left out: no MuJoCo" in caplog.text
+    assert (tmp_path / "sigreg_quadrature.json").exists()
+    with pytest.raises(InputError, match="no MuJoCo"):
+        reproduce.reproduce(["reacher_ou"], "smoke", tmp_path)
 
 
 def test_calls_into_one_folder_extend_its_page(tmp_path):

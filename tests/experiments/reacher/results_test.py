@@ -1,0 +1,93 @@
+"""The section of docs/results.md on the arm, made again from the stored rows of single agents."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from experiments import findings
+from experiments.reacher import ou, planning, trajectory
+from socialjepa_jax.data.reacher.dataset import NAMES
+
+ROOT = pathlib.Path(__file__).parents[3]
+RESULTS = (ROOT / "docs" / "results.md").read_text("utf-8")
+TEXT = " ".join(RESULTS.split())
+STORED = json.loads((ROOT / "tests/golden/motion/reacher_agents.json").read_text("utf-8"))
+ROWS = STORED["rows"]
+OWN, MOVED = ou.OWN, trajectory.PUBLISHED
+AGENT = next(row for row in ROWS if row["steps"] == 2400)
+LENGTHS = {row["of"]: row for row in STORED["plans"]}
+
+
+def shown(rho):
+    """The table's line of a correlation: all agents of 1,200 steps at the preset's rate."""
+    where = {"steps": 1200, "rate": 0.003, "lambda": ou.weight(rho)}
+    agents = findings.select(ROWS, rho=rho, **where)
+    names = [f"{OWN}/state", *(f"{OWN}/{name}" for name in NAMES), f"{OWN} wrapped/state"]
+    cells = [" ".join(f"{row[name]:.2f}" for row in agents) for name in names]
+    return f"| {rho:g} | {ou.PAPER[rho]:.2f} | {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("rho", ou.PAPER)
+def test_the_table_is_that_of_its_rows(rho):
+    assert shown(rho) in RESULTS
+
+
+def curve(name):
+    values = findings.select(STORED["differences"], measure="sigreg", of=name)
+    return {row["stride"]: row["value"] for row in values}
+
+
+def floor(name):
+    (row,) = findings.select(STORED["differences"], measure="floor", of=name)
+    return row["value"]
+
+
+def wrists(**where):
+    """R2 of the wrist of agents of 1,200 steps."""
+    return [row[f"{OWN}/wrist"] for row in findings.select(ROWS, steps=1200, **where)]
+
+
+SENTENCES = [
+    ("has R2 {:.3f} on these states, their conditional mean {:.3f}",
+     [AGENT[f"ceiling {OWN}/state"], AGENT[f"best guess {OWN}/state"]]),
+    ("after 2,400 steps has {:.3f}, and {:.3f} of the wrapped angles",
+     [AGENT[f"{OWN}/state"], AGENT[f"{OWN} wrapped/state"]]),
+    ("lambda = .01 and .05 do not find it ({:.2f}, {:.2f})",
+     [wrists(rho=0.99, **{"lambda": w})[0] for w in (0.01, 0.05)]),
+    ("found it at .95 ({:.2f}) and lost it at .9 ({:.2f})",
+     [wrists(rho=rho, rate=0.01)[0] for rho in (0.95, 0.9)]),
+    ("R2 on Gaussian angles falls to {:.2f} (wrapped angles {:.2f})",
+     [AGENT[f"{MOVED}/state"], AGENT[f"ceiling {MOVED}/state"]]),
+    ("from angles to latents from {:.2f} to {:.2f}",
+     [AGENT[f"{cell}/z to h"] for cell in (OWN, MOVED)]),
+    ("Within trajectories the wrapped angles themselves have {:.2f}",
+     [AGENT["ceiling trajectory>trajectory/state"]]),
+    ("sines of its angles have R2 {:.2f} and the cosines {:.2f}",
+     [np.mean([AGENT[f"{OWN}/{f} {name}"] for name in NAMES]) for f in ("sin", "cos")]),
+    ("is {:.0f} (shoulder) and {:.0f} (wrist) at stride 8", [curve(n)[8] for n in NAMES]),
+    ("{:.0f} and {:.0f} at stride 64", [curve(n)[64] for n in NAMES]),
+    ("of Gaussian samples {:.1f}", [floor("shoulder")]),
+    ("is {:.3f} on pairs that it was trained on and {:.3f} on fresh ones",
+     [AGENT["rho_trained"], AGENT["rho_fresh"]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "values"), SENTENCES)
+def test_a_sentence_states_numbers_of_the_rows(sentence, values):
+    assert sentence.format(*values).replace("-0", "\N{MINUS SIGN}0") in TEXT
+
+
+def test_the_wrist_is_often_lost():
+    found = np.array(wrists()) > 0.6
+    assert f"{found.sum()} of {len(found)} agents of 1,200 steps" in TEXT
+
+
+def test_plans_are_those_of_the_rows():
+    ours, oracle = (np.array(LENGTHS[name]["lengths"]) for name in ("agent", "oracle"))
+    found = planning.equivalence(ours, oracle)
+    sentence = "paths {:.2f} times their chord, those of the oracle {:.2f}"
+    assert sentence.format(ours.mean(), oracle.mean()) in TEXT
+    assert f"90 % interval of the difference [{found.low:.2f}, {found.high:.2f}]" in TEXT
+    assert ("they are equivalent" if found.holds else "they are not equivalent") in TEXT
