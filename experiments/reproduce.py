@@ -3,7 +3,7 @@
 Command: python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
 Cost at --scale=cpu: three hours on one core, 45 minutes of them for id_* and 90 for rivals_*; 20
 minutes at --scale=smoke.
-Expected at --scale=cpu: 54 of 71 claims of id_* agree, 36 of 47 of sigreg_*, 9 of 14 of
+Expected at --scale=cpu: 54 of 71 claims of id_2d to id_sfa agree, 36 of 47 of sigreg_*, 9 of 14 of
 lejepa_probes and 3 of 10 of lejepa_loss_accuracy.
 
 Every experiment writes DIR/NAME.json and DIR/NAME*.png. DIR/report.html shows all experiments whose
@@ -42,6 +42,7 @@ MODULES = {
     "id_social": ("experiments.identifiability.social", "run"),
     "id_planning": ("experiments.identifiability.planning", "run"),
     "id_sfa": ("experiments.identifiability.sfa", "run"),
+    "id_dirichlet": ("experiments.identifiability.energy", "run"),
     "sigreg_x": ("experiments.sigreg.x", "run"),
     "sigreg_resampling": ("experiments.sigreg.resampling", "run"),
     "sigreg_quadrature": ("experiments.sigreg.quadrature", "run"),
@@ -56,6 +57,7 @@ MODULES = {
     "reacher_ou": ("experiments.reacher.ou", "run"),
     "reacher_trajectory": ("experiments.reacher.trajectory", "run"),
     "reacher_planning": ("experiments.reacher.planning", "run"),
+    "motion_arm": ("experiments.motion.arm.recovery", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""

@@ -73,6 +73,27 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
 def trained_and_encoded(
     chosen: Experiment, dataset: ViewDataset | None = None, **columns: Sequence[float]
 ) -> evidence.Encoded:
+    """Trains all agents of an experiment and encodes the states of its world; see `train`."""
+    return train(chosen, dataset, **columns).encoded
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome:
+    """The agents of an experiment after training.
+
+    Attributes:
+        encoded: what they make of the states and of their walks.
+        rho_hat: f64[A], the correlation of successive embeddings that each measured on its training
+            pairs, a running mean.
+    """
+
+    encoded: evidence.Encoded
+    rho_hat: np.ndarray
+
+
+def train(
+    chosen: Experiment, dataset: ViewDataset | None = None, **columns: Sequence[float]
+) -> Outcome:
     """Trains all agents of an experiment in memory and encodes the states of its world.
 
     Args:
@@ -93,7 +114,8 @@ def trained_and_encoded(
     latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
     walks = evidence.encode_walks(parts.trainer, state, feed)
     seen = dataclasses.replace(seen, walks=walks)
-    return evidence.Encoded(chosen, dataset, latents_AND, seen)
+    rho_hat = np.asarray(sharding.fetch(state.aux["rho"]), np.float64)
+    return Outcome(evidence.Encoded(chosen, dataset, latents_AND, seen), rho_hat)
 
 
 def trained(rows: Sequence[Row]) -> list[Row]:

@@ -68,15 +68,15 @@ def walkers(
     found: list[Codes] = []
     for first in range(0, len(seeds), at_once):
         group = seeds[first : first + at_once]
-        codes = _kept(f"{path}_{group[0]}.npz", functools.partial(_train, plan, group))
+        codes = kept(f"{path}_{group[0]}.npz", functools.partial(_train, plan, group))
         for count in plan.inverse:
             make = functools.partial(_inverse, plan, group, count)
-            codes |= _kept(f"{path}_inverse_{count}_{group[0]}.npz", make)
+            codes |= kept(f"{path}_inverse_{count}_{group[0]}.npz", make)
         found += [{name: v[k] for name, v in codes.items()} for k in range(len(group))]
     return found
 
 
-def _kept(path: str, make: Callable[[], Codes]) -> Codes:
+def kept(path: str | pathlib.Path, make: Callable[[], Codes]) -> Codes:
     """Returns the arrays of a file, which is made if it does not exist."""
     file = pathlib.Path(path)
     if not file.exists():
