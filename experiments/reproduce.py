@@ -52,6 +52,7 @@ MODULES = {
     "lejepa_lambda_views": ("experiments.lejepa.lambda_views", "run"),
     "lejepa_ablations": ("experiments.lejepa.ablations.experiment", "run"),
     "motion_five": ("experiments.motion.five", "run"),
+    "motion_phase": ("experiments.motion.phase.experiment", "run"),
     "motion_weights": ("experiments.motion.weights", "run"),
     "motion_unpaired": ("experiments.motion.unpaired", "run"),
     "reacher_ou": ("experiments.reacher.ou", "run"),
