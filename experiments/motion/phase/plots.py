@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 from experiments import findings
 from experiments.findings import Plot, Rows
 from experiments.motion.phase import measured, theory
-from experiments.motion.phase.cells import SCENES, SERIES, SLICES, Series
+from experiments.motion.phase.cells import CELLS, SCENES, SERIES, SLICES, Series
 from experiments.motion.phase.theory import ENOUGH, Constants
 from socialjepa_jax.report import style
 
-LOGARITHMIC = ("weight", "pool")
+LOGARITHMIC = {"weight": (0.005, 0.02, 0.1, 0.5, 2), "pool": (1000, 3000, 10_000)}  # and ticks
 COLUMNS = 5
 DENSE = 60  # positions of a predicted curve
 
@@ -26,17 +26,20 @@ def slices(rows: Rows, constants: Constants) -> Figure:
     for axes, (name, position) in zip(figure.subplots(count, COLUMNS).flat, SLICES.items()):
         axes.axhline(ENOUGH, color="#8A929C", lw=1.0)
         if name == "scene":
-            _scenes(axes, rows)
+            _scenes(axes, rows, norms, constants)
         for index, series in enumerate(s for s in SERIES if s.slice == name):
             color = style.agent_color(index)
             axes.plot(*_curve(series, norms, constants), "--", color=color, lw=1.2,
-                      label=series.line)  # fmt: skip
+                      marker="" if _is_dense(series) else "_", ms=9, label=series.line)  # fmt: skip
             names = {series.at(x).name for x in series.positions}
             _points(axes, [(r["x"], r) for r in _judged(rows, name) if r["cell"] in names], color)
         axes.set(title=name, xlabel=position, ylim=(-0.05, 1.05))
         if name in LOGARITHMIC:
             axes.set_xscale("log")
-            style.plain_log(axes.xaxis)
+            axes.set_xticks(LOGARITHMIC[name], [f"{x:g}" for x in LOGARITHMIC[name]])
+            axes.minorticks_off()
+        if name == "occlusion":
+            axes.set_xticks([0, 1, 2, 3])
         if name != "scene":
             axes.legend(fontsize=6, loc="lower left")
     figure.legend(handles=_marks(), loc="outside lower center", ncols=5, fontsize=8)
@@ -58,13 +61,17 @@ def _marks() -> list[Line2D]:
     ]
 
 
+def _is_dense(series: Series) -> bool:
+    return series.dense and series.slice != "width"
+
+
 def _curve(
     series: Series, norms: dict[str, list[float]], constants: Constants
 ) -> tuple[list[float], list[float]]:
     """Positions and predicted R2, between the cells too where no rendering is needed."""
     xs = [x for x in sorted(series.positions) if series.at(x).name in norms]
     seen = {x: norms[series.at(x).name] for x in xs}
-    if series.dense and xs and series.slice not in ("width",):
+    if _is_dense(series) and xs:
         space = np.geomspace if series.slice in LOGARITHMIC else np.linspace
         seen = dict.fromkeys(space(xs[0], xs[-1], DENSE).tolist(), seen[xs[0]])
     return list(seen), [theory.predicted(series.at(x), a, constants) for x, a in seen.items()]
@@ -78,10 +85,11 @@ def _points(axes: Axes, points: list[tuple[float, dict]], color: str) -> None:
         axes.plot(x, row["measured"], "o", color=color, mfc=face, ms=4.5, zorder=4)
 
 
-def _scenes(axes: Axes, rows: Rows) -> None:
+def _scenes(axes: Axes, rows: Rows, norms: dict[str, list[float]], constants: Constants) -> None:
+    cells = [cell for cell in CELLS if cell.slice == "scene" and cell.name in norms]
+    expected = [theory.predicted(cell, norms[cell.name], constants) for cell in cells]
+    axes.plot([cell.x for cell in cells], expected, "_", color="#1d2430", ms=10)
     judged = _judged(rows, "scene")
-    axes.plot([r["x"] for r in judged], [r["predicted"] for r in judged], "_", color="#1d2430",
-              ms=12)  # fmt: skip
     _points(axes, [(r["x"], r) for r in judged], style.agent_color(0))
     axes.set_xticks(range(len(SCENES)), list(SCENES), rotation=60, ha="right", fontsize=6)
 

@@ -27,7 +27,7 @@ Shape key: D features, L latents in view, S shared latents, T knots.
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy import optimize, stats
@@ -165,13 +165,16 @@ def calibrated(
         apart: cell name -> a of the latents in view.
         states: cell name -> measured R2 of the state.
     """
-    fields = dataclasses.asdict(Constants())
-    rival = fields.pop("rival")
-    start = np.array(list(fields.values()))
+    first = Constants()
+    names = [field.name for field in dataclasses.fields(first) if field.name != "rival"]
+    start = np.array([getattr(first, name) for name in names])
+
+    def constants(values: Iterable[float]) -> Constants:
+        return dataclasses.replace(first, **dict(zip(names, values)))
 
     def residuals(logs: np.ndarray) -> list[float]:
-        constants = Constants(*(start * np.exp(logs)), rival)
-        return [predicted(c, apart[c.name], constants) - states[c.name] for c in cells]
+        tried = constants(start * np.exp(logs))
+        return [predicted(c, apart[c.name], tried) - states[c.name] for c in cells]
 
     found = optimize.least_squares(residuals, np.zeros(len(start)), loss="soft_l1", f_scale=0.05)
-    return Constants(*(float(f"{v:.3g}") for v in start * np.exp(found.x)), rival)
+    return constants(float(f"{v:.3g}") for v in start * np.exp(found.x))

@@ -29,10 +29,10 @@ def test_the_statistic_of_a_code_without_features_is_that_of_the_quadrature():
 def test_the_statistic_of_a_collapsed_code_is_that_of_samples(outputs, kept):
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(60):
+    for _ in range(25):
         h = np.zeros((256, outputs))
         h[:, :kept] = rng.standard_normal((256, kept))
-        u = rng.standard_normal((outputs, 32))
+        u = rng.standard_normal((outputs, 16))
         along = h @ (u / np.linalg.norm(u, axis=0))
         phi = np.exp(1j * along[..., None] * OFFICIAL.knots).mean(0)
         found.append(256 * (np.abs(phi - OFFICIAL.target) ** 2 @ OFFICIAL.weights).mean())
@@ -105,9 +105,9 @@ def test_constants_are_found_again_from_cells_that_follow_them():
     assert_allclose(dataclasses.astuple(found), dataclasses.astuple(truth), rtol=0.02)
 
 
-def test_cells_have_names_of_their_own_and_two_thirds_are_held_out():
+def test_cells_have_names_of_their_own_and_two_thirds_or_more_are_held_out():
     assert len({cell.name for cell in CELLS}) == len(CELLS)
     assert {cell.slice for cell in CELLS} == set(SLICES)
-    assert 0.6 < np.mean([cell.held_out for cell in CELLS]) < 0.75
+    assert 2 / 3 < np.mean([cell.held_out for cell in CELLS]) < 0.8
     for series in SERIES:
         assert set(series.calibrating) <= set(series.positions)
