@@ -49,6 +49,9 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         patches = encoder.patches if "patches" in encoder else (2,) * len(encoder.widths)
         side = 2 * math.prod(patches)
         encoder.widths, encoder.hidden = (8,) * len(encoder.widths), 16
+    elif encoder.kind == "resnet":
+        side = 32
+        encoder.stem_width, encoder.depth, encoder.stem = 8, 10, "small"
     else:
         side = 6 * encoder.patch_size
         encoder.width, encoder.depth, encoder.heads = 16, 1, 2

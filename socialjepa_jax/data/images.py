@@ -71,7 +71,8 @@ def _load(blob: bytes, order: str = "") -> tuple[np.ndarray, str]:
         if order:
             image.tile = [tile._replace(args=order) for tile in image.tile]
         image.load()
-        return np.asarray(ImageOps.exif_transpose(image)), mode
+        ImageOps.exif_transpose(image, in_place=True)  # copies only what it turns
+        return np.asarray(image), mode
 
 
 def to_channels(image: np.ndarray, channels: int) -> np.ndarray:
@@ -102,20 +103,22 @@ def resize(images: np.ndarray, size: ImageSize) -> np.ndarray:
     new = sides(size)
     if (height, width) == new:
         return images
-    vertical, horizontal = _resize_matrix(height, new[0]), _resize_matrix(width, new[1])
+    vertical, horizontal = _resize_matrix(height, new[0]), _resize_matrix(width, new[1], channels)
     resized = np.empty((*lead, *new, channels), np.uint8)
     for index in np.ndindex(*lead):  # one at a time: floats need four times the memory
-        rows = vertical @ images[index].reshape(height, -1).astype(np.float32)
-        rows = rows.reshape(new[0], width, channels)
-        for channel in range(channels):
-            exact = horizontal @ np.ascontiguousarray(rows[..., channel].T)
-            resized[index][..., channel] = exact.T + np.float32(0.5)  # truncates
+        rows = vertical @ images[index].reshape(height, -1)
+        exact = horizontal @ np.ascontiguousarray(rows.T)
+        exact += np.float32(0.5)
+        resized[index] = exact.astype(np.uint8).T.reshape(*new, channels)  # truncates
     return resized
 
 
 @functools.lru_cache(maxsize=256)  # photographs have many sizes
-def _resize_matrix(old: int, new: int) -> sparse.csr_matrix:
-    """Returns the weights f32[new, old] of one side; rows sum to 1."""
+def _resize_matrix(old: int, new: int, channels: int = 1) -> sparse.csr_matrix:
+    """Returns the weights f32[new, old] of one side; rows sum to 1.
+
+    For several channels that alternate along the side: f32[new * channels, old * channels].
+    """
     scale, row = old / new, np.arange(new)[:, None]
     if scale >= 1:  # length of the overlap of each old pixel with the new one
         low = row * scale
@@ -129,6 +132,8 @@ def _resize_matrix(old: int, new: int) -> sparse.csr_matrix:
     weights /= weights.sum(axis=1, keepdims=True)
     places = np.minimum(pixel, old - 1)  # of weight 0 beyond the edge
     ends = np.arange(new + 1) * pixel.shape[1]
-    return sparse.csr_matrix(
-        (weights.astype(np.float32).ravel(), places.ravel(), ends), shape=(new, old)
-    )
+    found = (weights.astype(np.float32).ravel(), places.ravel(), ends)
+    matrix = sparse.csr_matrix(found, shape=(new, old))
+    if channels == 1:
+        return matrix
+    return sparse.kron(matrix, sparse.identity(channels, np.float32), "csr")

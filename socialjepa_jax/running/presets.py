@@ -23,6 +23,9 @@ PRESETS = {
         "eth80_ijepa",
         "eth80_lejepa",
         "folder_ijepa",
+        "imagenet_ijepa",
+        "imagenet_lejepa",
+        "imagenet_lejepa_resnet50",
         "smoke",
     )
 }
@@ -31,7 +34,8 @@ PRESETS = {
 def expand(argv: Sequence[str]) -> list[str]:
     """Replaces `--preset=NAME` by `--config=FILE`, and `~` in FILE by a home folder.
 
-    Only the names in `PRESETS` are accepted, since a config file is executed.
+    `--preset=NAME:CHOICE` becomes `--config=FILE:CHOICE`, which calls `get_config(CHOICE)`. Only
+    the names in `PRESETS` are accepted, since a config file is executed.
 
     Raises:
         InputError: the preset does not exist, or a config is given too.
@@ -41,10 +45,11 @@ def expand(argv: Sequence[str]) -> list[str]:
         return [_expand_home(argument) for argument in argv]
     if len(given) > 1 or any(_is_flag(argument, "config") for argument in argv):
         raise InputError("give one --preset=NAME or one --config=FILE")
-    name = given[0].partition("=")[2]
+    name, colon, choice = given[0].partition("=")[2].partition(":")
     if name not in PRESETS:
         raise InputError(f"--preset={name!r} must be one of {', '.join(PRESETS)}")
-    return [f"--config={PRESETS[name]}" if a in given else a for a in argv]
+    file = f"--config={PRESETS[name]}{colon}{choice}"
+    return [file if argument in given else argument for argument in argv]
 
 
 def _expand_home(argument: str) -> str:

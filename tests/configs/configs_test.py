@@ -16,6 +16,9 @@ from configs import (
     eth80_ijepa,
     eth80_lejepa,
     folder_ijepa,
+    imagenet_ijepa,
+    imagenet_lejepa,
+    imagenet_lejepa_resnet50,
     motion_conv,
     motion_lejepa,
     motion_vits,
@@ -28,9 +31,11 @@ from configs import (
     toys_lejepa,
     toys_mae,
 )
+from experiments.bench import input_files
 from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data.toys import moving
+from tests.data.image_folder import encoded, random_image
 from tests.data.nuscenes import rig
 from tests.data.reacher import arm
 
@@ -44,6 +49,9 @@ CONFIGS = {
     "toys_mae": toys_mae,
     "eth80_lejepa": eth80_lejepa,
     "folder_ijepa": folder_ijepa,
+    "imagenet_ijepa": imagenet_ijepa,
+    "imagenet_lejepa": imagenet_lejepa,
+    "imagenet_lejepa_resnet50": imagenet_lejepa_resnet50,
     "motion_lejepa": motion_lejepa,
     "motion_conv": motion_conv,
     "motion_vits": motion_vits,
@@ -161,6 +169,11 @@ def opened(request, tmp_path, monkeypatch):
     config = smoke.shrink(CONFIGS[name].get_config(), steps=2)
     if name == "smallnorb_ijepa":
         config.data.path = _write_smallnorb(tmp_path)
+    if name.startswith("imagenet"):
+        pictures = [(f"{n}.png", encoded(random_image(n)), n % 2) for n in range(30)]
+        input_files.write_folder(tmp_path, pictures)
+        config.data.path, config.data.workers = str(tmp_path), 0
+        config.data.splits.test_instances, config.data.splits.test_states = 1, 0.1
     if name == "nuscenes_ijepa":
         config.data.path, config.data.version = str(rig.write(tmp_path / "data")), rig.VERSION
         config.data.workers = 0

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.bench import input_files
 from socialjepa_jax.data.records import example
-from tests.data.records import record_files
 
 VALUES = st.one_of(st.binary(max_size=300), st.integers(-(2**63), 2**63 - 1))
 
@@ -14,7 +14,7 @@ VALUES = st.one_of(st.binary(max_size=300), st.integers(-(2**63), 2**63 - 1))
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.dictionaries(st.text(max_size=9), VALUES, min_size=1, max_size=5))
 def test_features_come_back(features):
-    found = example.parse(record_files.example(features))
+    found = example.parse(input_files.example(features))
     assert found == {name: [value] for name, value in features.items()}
     for name, value in features.items():
         assert example.only(found, name, type(value)) == value
@@ -46,7 +46,7 @@ def test_numbers_may_be_unpacked():
 
 
 def test_damage_of_any_kind_is_a_value_error():
-    record, rng = record_files.example({"image": b"x" * 40, "label": 2}), np.random.default_rng(0)
+    record, rng = input_files.example({"image": b"x" * 40, "label": 2}), np.random.default_rng(0)
     refused = 0
     for length in range(len(record)):
         with pytest.raises(ValueError, match=r"no tf\.train\.Example"):

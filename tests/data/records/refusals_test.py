@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from experiments.bench import input_files
 from socialjepa_jax.data.base import Protocol
 from socialjepa_jax.data.records.shards import ShardsData
 from socialjepa_jax.data.records.tfds import TfdsData
@@ -109,7 +110,7 @@ def test_array_records_of_other_features_are_named(tmp_path, features, message):
     from array_record.python import array_record_module
 
     writer = array_record_module.ArrayRecordWriter(str(tmp_path / "a.array_record"), "group_size:1")
-    writer.write(record_files.example(features))
+    writer.write(input_files.example(features))
     writer.close()
     refused(ShardsData(path=str(tmp_path)), tmp_path, rf"a\.array_record#0: .*{message}")
 
@@ -147,10 +148,10 @@ def test_a_tar_of_other_files_is_named(tmp_path):
     import tarfile
 
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        record_files.add(tar, "x/readme.txt", b"hello")
+        input_files.add(tar, "x/readme.txt", b"hello")
     refused(ShardsData(path=str(tmp_path)), tmp_path, r"a\.tar: x/readme\.txt is no \.jpg")
     with tarfile.open(tmp_path / "a.tar", "w:gz") as tar:
-        record_files.add(tar, "x/0.png", BLOBS[0])
+        input_files.add(tar, "x/0.png", BLOBS[0])
     refused(ShardsData(path=str(tmp_path)), tmp_path, r"a\.tar: is truncated or no plain tar")
 
 
