@@ -54,9 +54,9 @@ class Load:
         repeats: of which the one of least CPU time counts.
     """
 
-    pictures: int = 200
+    pictures: int = 100
     batch: int = 32
-    batches: int = 12
+    batches: int = 8
     repeats: int = 3
 
 
@@ -161,9 +161,23 @@ def measure(batches: Batches, load: Load) -> tuple[float, float]:
     return used / count, wall / count
 
 
+def alone(data: Any, count: int, cache: pathlib.Path) -> float:
+    """CPU seconds of an image where no two of a batch lie together, as in sets of millions."""
+    images = data.load(cache).images[0]
+    rows = np.random.default_rng(0).permutation(len(images))[:count]
+    images[rows[:1]].read()
+    start = time.process_time()
+    for row in rows:
+        images[[row]].read()
+    return (time.process_time() - start) / len(rows)
+
+
 def run(workers: tuple[int, ...], load: Load, folder: pathlib.Path) -> list[Result]:
     """Measures all readers with every number of workers."""
     data, rows = write(folder, load), []
+    for name in ("parquet", "array_record"):
+        rate = 1 / alone(data[name], load.batch, folder / "cache")
+        rows.append(Result(f"{name}, one record at a time", rate, note="images per CPU second"))
     has_torch = importlib.util.find_spec("torchvision") is not None
     for count in workers:
         readers = {name: ours(data[name], count, load, folder / "cache") for name in OURS}

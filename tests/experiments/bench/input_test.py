@@ -1,0 +1,94 @@
+"""The bench of input: its files, its clock, and the figures of the documents."""
+
+import contextlib
+import io
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+from PIL import Image
+
+from configs import imagenet_ijepa, imagenet_lejepa
+from experiments.bench import input as bench
+from experiments.bench import input_files, results, run_cost
+from socialjepa_jax.config import from_config_dict
+
+ROOT = pathlib.Path(__file__).parents[3]
+STORED = json.loads((ROOT / "tests" / "golden" / "input.json").read_text())["rows"]
+RATES = {row["name"]: row["value"] for row in STORED}
+
+
+def words(name):
+    return " ".join((ROOT / name).read_text().split())
+
+
+def test_the_pictures_are_jpegs_of_imagenet_s_sizes(tmp_path):
+    given = input_files.photographs(5)
+    for (name, blob, label), (height, width) in zip(given, input_files.SIDES, strict=True):
+        image = Image.open(io.BytesIO(blob))
+        assert (image.format, image.size, image.mode) == ("JPEG", (width, height), "RGB")
+        assert 50_000 < len(blob) < 200_000 and name.startswith(input_files.CATEGORIES[label])
+
+
+def test_the_clock_counts_the_processes_below_too():
+    busy = "import time; t = time.process_time()\nwhile time.process_time() < t + .3: pass\ninput()"
+    start = bench.cpu_seconds()
+    child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE)
+    own = time.process_time()
+    try:
+        for _ in range(600):
+            if bench.cpu_seconds() - start > 0.29 + time.process_time() - own:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("the child's time is not counted")
+    finally:
+        child.communicate(b"\n")
+
+
+def test_an_image_costs_what_its_batches_do(monkeypatch):
+    cpu, wall = iter([3.0, 5.0]), iter([10.0, 14.0])
+    monkeypatch.setattr(bench, "cpu_seconds", lambda: next(cpu))
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(wall))
+    taken = []
+    opened = contextlib.nullcontext(lambda: taken.append(1))
+    load = bench.Load(batch=5, batches=2)
+    assert bench.measure(lambda: opened, load) == (0.2, 0.4)
+    assert len(taken) == 2 + bench._WARM
+
+
+def test_ratios_are_of_cpu_time():
+    found = dict.fromkeys(bench.OURS, (0.5, 9.0)) | dict.fromkeys(bench.TORCH, (0.75, 1.0))
+    rows = {row.name: row for row in bench._rows(found, 2)}
+    assert rows["tar, 2 workers"].value == 2.0
+    ratio = rows["tar / DataLoader, uint8, 2 workers"]
+    assert ratio.value == 1.5 and ratio.verdict() == "met"
+    assert len(bench._rows(dict.fromkeys(bench.OURS, (0.5, 9.0)), 2)) == len(bench.OURS)
+
+
+def test_the_documents_have_the_stored_figures():
+    text = words("docs/benchmarks.md")
+    lines = [results.from_row(row) for row in STORED]
+    missed = [line.name for line in lines if line.verdict() == "missed"]
+    for count in (0, 1):
+        rates = [RATES[f"{name}, {count} workers"] for name in (*bench.OURS, *bench.TORCH)]
+        assert " / ".join(f"{rate:.0f}" for rate in rates) in text
+        ratios = [RATES[f"{n} / DataLoader, uint8, {count} workers"] for n in bench.OURS]
+        assert ", ".join(f"{ratio:.2f}" for ratio in ratios) in text
+    assert ("target 1.2, missed" in text) == bool(missed)
+    alone = [RATES[f"{name}, one record at a time"] for name in ("parquet", "array_record")]
+    assert f"{alone[0]:.0f} / {alone[1]:.0f}" in text
+
+
+def test_the_documents_say_how_many_cores_feed_an_h100():
+    rate = RATES["array_record, 0 workers"]
+    cores = []
+    for preset in (imagenet_ijepa, imagenet_lejepa):
+        objective = from_config_dict(preset.get_config()).objective
+        wanted = run_cost.images_per_second(objective, run_cost.ONE_H100.products)
+        cores.append(math.ceil(wanted / rate))
+    assert f"{cores[0]} and {cores[1]} cores" in words("docs/benchmarks.md")
