@@ -120,8 +120,10 @@ def test_python_code_can_be_parsed(code):
 
 @functools.cache
 def configs():
-    """The configuration of every preset."""
-    return [runpy.run_path(str(path))["get_config"]() for path in PRESETS.values()]
+    """The configurations of every preset, of every source that one names."""
+    modules = [runpy.run_path(str(path)) for path in PRESETS.values()]
+    plain = [module["get_config"]() for module in modules]
+    return plain + [m["get_config"](name) for m in modules for name in m.get("SOURCES", ())]
 
 
 def has(config, path):
