@@ -34,6 +34,34 @@ def test_the_table_is_that_of_its_rows(rho):
     assert shown(rho) in RESULTS
 
 
+CELLS = (OWN, MOVED, trajectory.OWN)
+TRAINED = [
+    ("process, rho .9", {"rho": 0.9, "rate": 0.003}),
+    ("trajectories, stride 8", {"stride": 8}),
+    ("trajectories, stride 64", {"stride": 64}),
+]
+
+
+def agent(**where):
+    """The agent of 1,200 steps with the seed that the table of cells shows."""
+    return findings.select(ROWS, steps=1200, seed=6900, **where)[0]
+
+
+@pytest.mark.parametrize(("label", "where"), TRAINED)
+def test_the_table_of_cells_is_that_of_its_rows(label, where):
+    row = agent(**where)
+    for name, start in ((label, ""), ("(wrapped angles)", "ceiling ")):
+        cells = " | ".join(f"{row[f'{start}{cell}/state']:.2f}" for cell in CELLS)
+        assert f"| {name} | {cells} |" in RESULTS
+
+
+def test_the_order_of_agents_depends_on_the_cell():
+    process, _, moved = (agent(**where) for _, where in TRAINED)
+    assert process[f"{OWN}/state"] > moved[f"{OWN}/state"] + 0.3
+    assert agent(stride=8)[f"{OWN}/wrist"] < 0.05
+    assert moved[f"{trajectory.OWN}/state"] > process[f"{trajectory.OWN}/state"]
+
+
 def curve(name):
     values = findings.select(STORED["differences"], measure="sigreg", of=name)
     return {row["stride"]: row["value"] for row in values}
@@ -46,7 +74,8 @@ def floor(name):
 
 def wrists(**where):
     """R2 of the wrist of agents of 1,200 steps."""
-    return [row[f"{OWN}/wrist"] for row in findings.select(ROWS, steps=1200, **where)]
+    agents = findings.select(ROWS, steps=1200, condition="ou", **where)
+    return [row[f"{OWN}/wrist"] for row in agents]
 
 
 SENTENCES = [
@@ -69,6 +98,10 @@ SENTENCES = [
     ("is {:.0f} (shoulder) and {:.0f} (wrist) at stride 8", [curve(n)[8] for n in NAMES]),
     ("{:.0f} and {:.0f} at stride 64", [curve(n)[64] for n in NAMES]),
     ("of Gaussian samples {:.1f}", [floor("shoulder")]),
+    ("keeps the wrist ({:.2f} within trajectories)",
+     [agent(stride=64)[f"{trajectory.OWN}/wrist"]]),
+    ("(correlation of latents {:.2f}, {:.2f} on fresh ones)",
+     [agent(stride=64)[key] for key in ("rho_trained", "rho_fresh")]),
     ("is {:.3f} on pairs that it was trained on and {:.3f} on fresh ones",
      [AGENT["rho_trained"], AGENT["rho_fresh"]]),
 ]  # fmt: skip
