@@ -35,6 +35,7 @@ from socialjepa_jax.objectives.base import (
     Params,
     groups_of,
     projected,
+    start,
 )
 from socialjepa_jax.optim import Optimizer
 
@@ -133,8 +134,8 @@ class Trainer:
         def init_one(hparams: HParams) -> AgentState:
             key = keys.agent_key(hparams["seed"], Stream.INIT)
             # A second buffer: the state is donated, and a buffer can be donated only once.
-            params, aux = jax.tree.map(jnp.copy, self.objective.init(key))
-            opt_state, zero = self.optimizer.init(params), jnp.int32(0)
+            params, aux = jax.tree.map(jnp.copy, start(self.objective, key, hparams))
+            opt_state, zero = self._init_optimizer(params), jnp.int32(0)
             return AgentState(zero, params, aux, opt_state, zero, zero, zero)
 
         return self._compile(init_one)
@@ -175,15 +176,7 @@ class Trainer:
     ) -> tuple[AgentState, Metrics]:
         """One update of one agent, inside shard_map."""
         (loss, (aux, metrics)), grads = self._gradient(state, source, hparams)
-        params, opt_state, rate = self.optimizer.apply(
-            grads,
-            state.opt_state,
-            state.params,
-            step=state.step,
-            total_steps=self.total_steps,
-            rate=hparams["learning_rate"],
-            groups=groups_of(self.objective, state.params),
-        )
+        params, opt_state, rate = self._optimize(grads, state, hparams)
         with jax.named_scope("after_update"):
             params = projected(self.objective, params)
             aux = self.objective.after_update(params, aux, state.step, hparams)
@@ -192,12 +185,13 @@ class Trainer:
         metrics = {**metrics, "loss": loss, "grad_norm": norm, "learning_rate": rate}
         after = replace(state, step=state.step + 1, params=params, aux=aux, opt_state=opt_state)
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
-        return self._unless_bad(finite, state, after), metrics
+        return self._unless_bad(finite, self._finite_members(grads), state, after), metrics
 
     def _gradient(self, state: AgentState, source: Source, hparams: HParams) -> Gradient:
         """Loss, carried state, metrics and gradient of one agent's global batch."""
         draw, seed = state.step + state.passed_over, hparams["seed"]
-        batch = {**source.batch(draw, seed, self.batch_size), "step": state.step}
+        batch = source.batch(draw, seed, self.batch_size)
+        batch = {**batch, "step": state.step, "draw": draw}
         loss_key, _ = keys.step_keys(seed, draw)
         gradient = jax.value_and_grad(self._loss, has_aux=True)
         reduce = sharding.Reduce(sharding.DATA)
@@ -208,15 +202,70 @@ class Trainer:
             params = jax.tree.map(lambda x: sharding.spread(x, self.gradient_sums), params)
         return self.objective.loss(params, *rest)
 
-    def _unless_bad(self, finite: jax.Array, before: AgentState, after: AgentState) -> AgentState:
+    @property
+    def _members(self) -> tuple[str, ...]:
+        """Models of the objective that are updated apart, each by an optimiser of its own."""
+        return getattr(self.objective, "members", ())
+
+    def _init_optimizer(self, params: Params) -> PyTree:
+        if not self._members:
+            return self.optimizer.init(params)
+        return {name: self.optimizer.init(params[name]) for name in self._members}
+
+    def _optimize(
+        self, grads: PyTree, state: AgentState, hparams: HParams
+    ) -> tuple[Params, PyTree, jax.Array]:
+        """Returns new parameters and optimiser state, and the learning rate."""
+        apply = functools.partial(
+            self.optimizer.apply,
+            step=state.step,
+            total_steps=self.total_steps,
+            rate=hparams["learning_rate"],
+        )
+        groups = groups_of(self.objective, state.params)
+        if not self._members:
+            return apply(grads, state.opt_state, state.params, groups=groups)
+        params, opt_state = {}, {}
+        for name in self._members:
+            params[name], opt_state[name], rate = apply(
+                grads[name], state.opt_state[name], state.params[name],
+                groups=None if groups is None else groups[name],
+            )  # fmt: skip
+        return params, opt_state, rate
+
+    def _finite_members(self, grads: PyTree) -> dict[str, jax.Array]:
+        """Returns for each member of the objective, if it has some, whether its gradient is finite.
+
+        A loss that is not finite has a gradient that is not.
+        """
+        return {
+            name: jnp.all(jnp.stack([jnp.isfinite(g).all() for g in jax.tree.leaves(grads[name])]))
+            for name in self._members
+        }
+
+    def _unless_bad(
+        self,
+        finite: jax.Array,
+        members: dict[str, jax.Array],
+        before: AgentState,
+        after: AgentState,
+    ) -> AgentState:
         """Returns the state after an update, or the one before if the update is to be skipped.
 
-        Loss and gradient are those of the global batch, so all shards decide alike.
+        Loss and gradient are those of the global batch, so all shards decide alike. Leaves of a
+        member are kept where that member is bad, all others where any is.
         """
         if not self.max_skips:
             return after
-        good = finite & (before.in_a_row < self.max_skips)
-        kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), after, before)
+        alive = before.in_a_row < self.max_skips
+        good = finite & alive
+
+        def chosen(path: tuple, new: jax.Array, old: jax.Array) -> jax.Array:
+            names = {str(getattr(entry, "key", "")) for entry in path}
+            own = [fine & alive for name, fine in members.items() if name in names]
+            return jnp.where(own[0] if own else good, new, old)
+
+        kept = jax.tree_util.tree_map_with_path(chosen, after, before)
         return replace(
             kept,
             step=after.step,

@@ -16,12 +16,15 @@ from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.config import AGENT_SEEDS, Experiment
 from socialjepa_jax.data import MotionData, ReacherData
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.data.paired import PairedFeed
 from socialjepa_jax.data.protocols import ImageFeed, Opening
 from socialjepa_jax.data.resident import ResidentFeed
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.models import attention
 from socialjepa_jax.models.vit import vits
 from socialjepa_jax.objectives.base import HParams
+from socialjepa_jax.objectives.coupled import Migration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +66,7 @@ def build(
     experiment: Experiment,
     trainer_class: Callable[..., Trainer] = Trainer,
     devices: Sequence[jax.Device] | None = None,
+    teacher: Encoders | None = None,
 ) -> Parts:
     """Builds the parts of an experiment.
 
@@ -70,16 +74,68 @@ def build(
         experiment: what to run.
         trainer_class: makes the trainer from its fields.
         devices: to run on; default all.
+        teacher: of a migration; without it students can be encoded with and not stepped.
 
     Raises:
-        InputError: the devices cannot do what the experiment asks for.
+        InputError: the devices cannot do what the experiment asks for, or the teacher cannot teach
+            it.
     """
-    trainer = make_trainer(experiment, trainer_class, devices)
+    agents = experiment.agents
     # One number names the repetition and the agent, so that equal agent seeds of different
     # repetitions share nothing either.
-    seeds = [experiment.seed * AGENT_SEEDS + seed for seed in experiment.agents.seeds]
+    seeds, partners = (
+        [experiment.seed * AGENT_SEEDS + seed for seed in part]
+        for part in (agents.seeds, agents.partner_seeds)
+    )
     hparams = make_hparams(seeds, experiment.run.steps)
+    if partners:
+        hparams["partner_seed"] = jnp.asarray(np.asarray(partners, np.uint32))
+    trainer = make_trainer(experiment, trainer_class, devices)
+    if teacher is not None:
+        taught = _migration(experiment).bind(teacher.config.objective)
+        trainer = dataclasses.replace(trainer, objective=taught)
+        hparams["teacher"] = _teachers(experiment, teacher)
     return Parts(trainer, sharding.put(hparams, sharding.by_agent(trainer.mesh)))
+
+
+def _migration(experiment: Experiment) -> Migration:
+    objective = experiment.objective
+    if not isinstance(objective, Migration):
+        raise InputError(f"a teacher needs objective.kind='migration', got {objective!r}")
+    return objective
+
+
+def _teachers(experiment: Experiment, teacher: Encoders) -> dict[str, Any]:
+    """Returns the constants of each student's teacher, leaves [A, ...].
+
+    Raises:
+        InputError: there is no such agent, its images are of another kind, or it was trained on
+            states that the student is tested on.
+    """
+    path, count = _migration(experiment).teacher, len(experiment.agents.seeds)
+    chosen = _migration(experiment).teachers or tuple(k % teacher.num_agents for k in range(count))
+    if len(chosen) != count or not 0 <= min(chosen) <= max(chosen) < teacher.num_agents:
+        raise InputError(
+            f"objective.teachers={chosen} must name one of the {teacher.num_agents} agents of "
+            f"{path} for each of {count} students"
+        )
+    theirs, ours = teacher.config, experiment
+    for name in ("kind", "image_size", "channels"):
+        if getattr(theirs.data, name) != getattr(ours.data, name):
+            raise InputError(
+                f"objective.teacher={path} saw data.{name}={getattr(theirs.data, name)!r}, the "
+                f"student sees {getattr(ours.data, name)!r}"
+            )
+    if theirs.pretrain_on == "all" and ours.pretrain_on == "train":
+        raise InputError(
+            f"objective.teacher={path} was trained on the states that the student is tested on "
+            "(pretrain_on='all')"
+        )
+    found = {"params": teacher.params, "aux": teacher.aux, "mean": teacher.mean, "std": teacher.std}
+    for leaf in jax.tree.leaves(found["params"]):
+        if not np.isfinite(np.asarray(leaf, np.float64)[list(chosen)]).all():
+            raise InputError(f"objective.teacher={path} has parameters that are not finite")
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[list(chosen)], found)
 
 
 def make_trainer(
@@ -178,7 +234,7 @@ def open_feed(
         InputError: there are fewer training states than a batch holds, or a walk is too short.
         Stopped: too many files are broken.
     """
-    run = experiment.run
+    run, partners = experiment.run, experiment.agents.partners
     _check_world(experiment)
     opening = Opening(
         cameras=experiment.agents.cameras,
@@ -195,6 +251,14 @@ def open_feed(
         check=check,
         settle=settle,
     )
+    own = _open(experiment, dataset, opening)
+    if not partners:
+        return own
+    second = dataclasses.replace(opening, cameras=partners, view=1)
+    return PairedFeed(own, _open(experiment, dataset, second))
+
+
+def _open(experiment: Experiment, dataset: ViewDataset, opening: Opening) -> ImageFeed:
     if hasattr(experiment.data, "open_feed"):
         return experiment.data.open_feed(dataset, opening)
     return ResidentFeed(np.asarray(dataset.images), opening)

@@ -85,10 +85,14 @@ class Agents:
     Attributes:
         cameras: the camera of each agent.
         seeds: folded into the agent's initialisation, masks and batch order; distinct.
+        partners: second camera of each agent, for coupled objectives; () for all others.
+        partner_seeds: seeds of the models behind the second cameras, where they learn too.
     """
 
     cameras: tuple[int, ...] = (0, 1, 0)
     seeds: tuple[int, ...] = (0, 1, 2)
+    partners: tuple[int, ...] = ()
+    partner_seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.cameras or len(self.cameras) != len(self.seeds):
@@ -96,10 +100,20 @@ class Agents:
                 f"cameras={self.cameras} and seeds={self.seeds} must name at least one agent and "
                 "be equally long"
             )
-        if len(set(self.seeds)) != len(self.seeds):
-            raise InputError(f"seeds={self.seeds} must be distinct: equal seeds are one agent")
-        check_non_negative(cameras=min(self.cameras))
-        for seed in self.seeds:
+        for name in ("partners", "partner_seeds"):
+            if len(getattr(self, name)) not in (0, len(self.seeds)):
+                raise InputError(
+                    f"{name}={getattr(self, name)} must be () or one for each of "
+                    f"{len(self.seeds)} agents"
+                )
+        every = (*self.seeds, *self.partner_seeds)
+        if len(set(every)) != len(every):
+            shown_seeds = f"seeds={self.seeds}"
+            if self.partner_seeds:
+                shown_seeds += f", partner_seeds={self.partner_seeds}"
+            raise InputError(f"{shown_seeds} must be distinct: equal seeds are one agent")
+        check_non_negative(cameras=min(self.cameras), partners=min(self.partners, default=0))
+        for seed in every:
             check_in_range(0, AGENT_SEEDS - 1, seeds=seed)
 
 
@@ -248,15 +262,34 @@ class Experiment:
         self._check_encoder()
         if self.checkpoint.best_metric == "r2" and len(self.agents.seeds) == 1:
             raise InputError("checkpoint.best_metric='r2' needs two agents")
-        cameras = self.data.num_cameras
-        if max(self.agents.cameras) >= cameras:
-            raise InputError(f"agents.cameras={self.agents.cameras}: there are {cameras} cameras")
+        self._check_cameras()
+
+    def _check_cameras(self) -> None:
+        """Checks that there are the cameras, and second ones where two models are coupled."""
+        cameras, agents = self.data.num_cameras, self.agents
+        for name in ("cameras", "partners"):
+            if max(getattr(agents, name), default=0) >= cameras:
+                raise InputError(
+                    f"agents.{name}={getattr(agents, name)}: there are {cameras} cameras"
+                )
+        coupled = hasattr(self.objective, "objective")
+        if coupled != bool(agents.partners):
+            raise InputError(
+                f"agents.partners={agents.partners} must name a second camera for each agent if "
+                f"the objective is coupled, and none otherwise; it is {self.objective.kind!r}"  # type: ignore[attr-defined]
+            )
+        if ("members" in dir(self.objective)) != bool(agents.partner_seeds):
+            raise InputError(
+                f"agents.partner_seeds={agents.partner_seeds} must be given where both models "
+                f"learn, and not otherwise; the objective is {self.objective.kind!r}"  # type: ignore[attr-defined]
+            )
 
     def _check_encoder(self) -> None:
         """Checks that every encoder of the objective takes the images of the data."""
         wanted = (sides(self.data.image_size), self.data.channels)
-        for field in dataclasses.fields(self.objective):  # type: ignore[arg-type]
-            value = getattr(self.objective, field.name)
+        objective = getattr(self.objective, "objective", self.objective)  # of a coupled one
+        for field in dataclasses.fields(objective):  # type: ignore[arg-type]
+            value = getattr(objective, field.name)
             if not hasattr(value, "image_size"):
                 continue
             if (sides(value.image_size), value.channels) != wanted:

@@ -23,6 +23,7 @@ from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import Feed, ImageFeed
 from socialjepa_jax.errors import Interrupted
 from socialjepa_jax.evaluation import evidence, moving
+from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.objectives.base import HParams, Metrics
 from socialjepa_jax.performance.profiling import Window
 from socialjepa_jax.records import local_path, versions, write_json
@@ -125,7 +126,7 @@ def fit(
     if profile:
         profile.check(experiment.run.steps)
     with _held(workdir, group) as check, contextlib.ExitStack() as opened:
-        parts = build.build(experiment, trainer_class)
+        parts = build.build(experiment, trainer_class, teacher=_teacher(experiment))
         with group.first_before_others("a usable workdir"):
             if group.is_first:
                 _prepare(experiment, workdir, parts)
@@ -149,6 +150,12 @@ def fit(
             )  # fmt: skip
             latents = _train(session, progress)
         return _report(experiment, session, dataset, progress.state, latents)
+
+
+def _teacher(experiment: Experiment) -> Encoders | None:
+    """Loads the teacher of a migration; None for other objectives."""
+    path = getattr(experiment.objective, "teacher", None)
+    return None if path is None else trained.load(local_path("config.objective.teacher", path))
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import ImageSize
 
-Batch = dict[str, jax.Array]
+Batch = dict[str, Any]  # arrays; of coupled models two batches, 'a' and 'b'
 
 
 class Data(Protocol):
@@ -68,6 +68,7 @@ class Opening:
         cache: folder for what is costly to compute again.
         check: called while there is something to wait for.
         settle: blocks until the devices have done the steps dispatched so far.
+        view: 0; 1 for second cameras of the same states, whose images have noise of their own.
     """
 
     cameras: tuple[int, ...]
@@ -83,6 +84,7 @@ class Opening:
     cache: pathlib.Path
     check: Callable[[], None] = lambda: None
     settle: Callable[[], None] = lambda: None
+    view: int = 0
 
 
 class Source(Protocol):
@@ -104,19 +106,19 @@ class Source(Protocol):
 
         Returns:
             'image' f32[B, H, W, C] with the 'mean' and 'std' f32[C] that normalised it, or
-            'views' f32[B, 2, X]; and 'index' i32[B], ids of the samples.
+            'views' f32[B, 2, X]; and 'index' i32[B], ids of the samples. Pairs in time add 'next'
+            f32[B, H, W, C]; coupled models have 'a' and 'b', a batch of each camera.
         """
         ...
 
 
 class Feed(Protocol):
-    """The host side of a data source: files, worker processes and waiting.
+    """The host side of a data source: files, worker processes and waiting."""
 
-    Attributes:
-        good: bool[N], the states whose images are whole, as far as is known.
-    """
-
-    good: np.ndarray
+    @property
+    def good(self) -> np.ndarray:
+        """bool[N], the states whose images are whole, as far as is known."""
+        ...
 
     def at(self, step: int) -> Source:
         """Returns the source of the call that begins with this step."""

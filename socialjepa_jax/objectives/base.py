@@ -12,13 +12,14 @@ from socialjepa_jax.sharding import Reduce
 
 __all__ = [
     "Aux", "Batch", "HParams", "Metrics", "Objective", "Params", "PyTree", "groups_of", "projected",
+    "start",
 ]  # fmt: skip
 
 PyTree = Any
 Params = PyTree
 Aux = PyTree  # carried beside the parameters: EMA target, queues, centres, ...
 Metrics = dict[str, jax.Array]
-HParams = dict[str, jax.Array]  # settings that may differ between agents, as scalars
+HParams = dict[str, Any]  # settings that may differ between agents, scalars; and a teacher
 
 
 class Objective(Protocol):
@@ -28,9 +29,12 @@ class Objective(Protocol):
     `socialjepa_jax.agents` maps them over agents and shards them; the carried state must be equal
     on all shards.
 
-    Two more methods are optional: `groups(params)` returns an `optim.Group` for every parameter,
-    and `project(params)` returns the parameters that an update leaves behind, such as prototypes
-    with unit rows. Without them nothing is compiled in their place.
+    More methods are optional, and without them nothing is compiled in their place:
+    `groups(params)` returns an `optim.Group` for every parameter; `project(params)` returns the
+    parameters that an update leaves behind, such as prototypes with unit rows;
+    `init_from(hparams)` takes the place of `init` where parameters come from several seeds; and
+    `members` names the entries of parameters and state that are models of their own: each has an
+    optimiser state, and an update that is not finite in one of them is skipped in that one alone.
     """
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
@@ -49,9 +53,9 @@ class Objective(Protocol):
         """Returns the loss of the global batch, and the new carried state with scalar metrics.
 
         `batch` is what the source made (`data.protocols.Source.batch`) with 'step' i32[], the
-        number of updates so far. `key` is the same on all shards; randomness per sample folds in
-        `batch['index']`. Every mean over the batch goes through `reduce`, inside the
-        differentiated function.
+        number of updates so far, and 'draw' i32[], the number of the draw. `key` is the same on
+        all shards; randomness per sample folds in `batch['index']`. Every mean over the batch goes
+        through `reduce`, inside the differentiated function.
         """
         ...
 
@@ -68,6 +72,12 @@ def groups_of(objective: Objective, params: Params) -> PyTree | None:
     """Returns the objective's parameter groups; None if it has none of its own."""
     groups = getattr(objective, "groups", None)
     return None if groups is None else groups(params)
+
+
+def start(objective: Objective, key: jax.Array, hparams: HParams) -> tuple[Params, Aux]:
+    """Returns the objective's fresh parameters and state."""
+    init_from = getattr(objective, "init_from", None)
+    return objective.init(key) if init_from is None else init_from(hparams)
 
 
 def projected(objective: Objective, params: Params) -> Params:

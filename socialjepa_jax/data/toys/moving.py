@@ -47,6 +47,7 @@ _SHIFT = 4  # pixels by which stills are shifted, at 32 pixels
 _SEEN = 2  # largest change of a pixel, of 255, of a latent that a camera does not see
 # Draws of a world, folded into its key.
 _STATES, _WALK, _POOL, _FLICKER, _STREAM = range(5)
+_VIEW = 100  # and the number of the view, for the flicker of second cameras
 
 
 @dataclasses.dataclass(frozen=True)
@@ -411,7 +412,7 @@ class MotionPool(_MotionSource):
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["camera", "mean", "std"],
-    meta_fields=["data"],
+    meta_fields=["data", "view"],
 )
 @dataclasses.dataclass(frozen=True)
 class MotionStream(_MotionSource):
@@ -419,10 +420,12 @@ class MotionStream(_MotionSource):
 
     Attributes:
         camera: i32[A].
+        view: see `Opening`.
     """
 
     data: MotionData
     camera: jax.Array
+    view: int = 0
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
         """Returns this shard's pairs: 'image' and 'next'; see `data.protocols.Source`."""
@@ -432,7 +435,8 @@ class MotionStream(_MotionSource):
         count = self.data.pair_shape[0]
         states_FBL = [sharding.own_rows(z) for z in _draw(self.data, key, batch_size)[:count]]
         fold_in = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-        keys_FB = [fold_in(jax.random.fold_in(key, number), index) for number in range(count)]
+        own = jax.random.fold_in(key, _VIEW + self.view) if self.view else key
+        keys_FB = [fold_in(jax.random.fold_in(own, number), index) for number in range(count)]
         # All frames at once: the renderer is most of what there is to compile.
         images = self.data.stage.render(jnp.concatenate(states_FBL), self.camera)
         images = motion.flicker(images, jnp.concatenate(keys_FB), self.data.flicker)
@@ -562,7 +566,7 @@ class MotionFeed(PoolFeed):
         self.walks: np.ndarray | None = None
         self.actions: np.ndarray | None = None
         self.rho = np.broadcast_to(np.asarray(data.rho, np.float64), (data.num_latents,))
-        if data.walk and data.process == "ou" and not data.dependence:
+        if data.walk and data.process == "ou" and not (data.dependence or opening.view):
             walks = [self._walk(k) for k in range(len(self.cameras))]
             self.walks, self.actions = (np.stack(part) for part in zip(*walks))
 
@@ -571,7 +575,7 @@ class MotionFeed(PoolFeed):
         if self._data.pool:
             return super()._open(frames)
         cameras = self._put(np.array(self.cameras, np.int32))
-        return MotionStream(self.mean, self.std, self._data, cameras)
+        return MotionStream(self.mean, self.std, self._data, cameras, self._opening.view)
 
     def _frames(self, agent: int) -> np.ndarray:
         """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
@@ -579,6 +583,8 @@ class MotionFeed(PoolFeed):
         states = _draw(data, key, data.pool or _BLOCK)[: data.pair_shape[0]]
         for number, z in enumerate(states):
             flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)
+            if self._opening.view:
+                flicker = jax.random.fold_in(flicker, _VIEW + self._opening.view)
             frames.append(data.photograph(np.asarray(z), self.cameras[agent], flicker))
             self._opening.check()
         return np.stack(frames, axis=1)
