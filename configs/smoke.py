@@ -43,7 +43,7 @@ def shrink(config: ml_collections.ConfigDict, steps: int = 2) -> ml_collections.
         config.data.pool = min(config.data.pool, 64)  # 0: fresh pairs
     if config.data.kind == "reacher":
         config.data.grid, config.data.states, config.data.pool = (8, 8), 40, 64
-    objective = config.objective
+    objective = config.objective.get("objective", config.objective)  # of a coupled one
     encoder = objective.vit if "vit" in objective else objective.encoder
     if encoder.kind in ("patch_net", "cnn"):
         patches = encoder.patches if "patches" in encoder else (2,) * len(encoder.widths)

@@ -16,8 +16,7 @@ from socialjepa_jax.agents import AgentState, Trainer, choose_agent_map
 from socialjepa_jax.config import AGENT_SEEDS, Experiment
 from socialjepa_jax.data import MotionData, ReacherData
 from socialjepa_jax.data.base import ViewDataset
-from socialjepa_jax.data.paired import PairedFeed
-from socialjepa_jax.data.protocols import ImageFeed, Opening
+from socialjepa_jax.data.protocols import ImageFeed, Opening, PairedFeed
 from socialjepa_jax.data.resident import ResidentFeed
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.evaluation.encoders import Encoders

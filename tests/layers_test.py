@@ -11,7 +11,7 @@ PACKAGE = pathlib.Path(socialjepa_jax.__file__).parent
 LAYERS = """
     errors npz keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
-    identifiability collaboration evaluation performance report
+    identifiability performance collaboration evaluation report
     build running loop experimental apply train align_flags align manifest
 """.split()
 ALONE = {

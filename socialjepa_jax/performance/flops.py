@@ -23,6 +23,7 @@ from socialjepa_jax.data.augment.geometry import SCOPE as AUGMENTATION
 from socialjepa_jax.errors import sides
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Objective
+from socialjepa_jax.objectives.coupled import Taught
 from socialjepa_jax.sharding import Reduce
 
 PyTree = Any
@@ -58,25 +59,37 @@ def step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None = 
 def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) -> float:
     params, aux = jax.eval_shape(objective.init, jax.random.key(0))
     hparams = {"seed": jnp.uint32(0), "total_steps": jnp.int32(1), "learning_rate": jnp.ones(())}
+    hparams |= {"partner_seed": jnp.uint32(1)}
+    batch = batch_shapes(objective, batch_size, shape)
+    taught = {}
+    if isinstance(objective, Taught):
+        drawn = jax.eval_shape(objective.teacher.init, jax.random.key(0))
+        theirs = dict(zip(("params", "aux"), drawn))
+        taught = {"teacher": theirs | {name: batch["b"][name] for name in ("mean", "std")}}
 
-    def gradient(params: PyTree, aux: PyTree, batch: PyTree, key: jax.Array) -> PyTree:
-        arguments = (params, aux, batch, key, hparams, Reduce())
+    def gradient(params: PyTree, aux: PyTree, batch: PyTree, taught: PyTree) -> PyTree:
+        arguments = (params, aux, batch, jax.random.key(0), hparams | taught, Reduce())
         return jax.value_and_grad(objective.loss, has_aux=True)(*arguments)
 
-    batch = batch_shapes(objective, batch_size, shape)
-    return of(gradient, params, aux, batch, jax.random.key(0))
+    return of(gradient, params, aux, batch, taught)
 
 
 def batch_shapes(
     objective: Any, batch_size: int, shape: tuple[int, ...] | None = None
-) -> dict[str, jax.ShapeDtypeStruct]:
+) -> dict[str, Any]:
     """Returns the shapes and dtypes of a batch of images; pairs in time read 'next' too.
+
+    Those of coupled objectives hold such a batch for each camera.
 
     Args:
         objective: objective on images.
         batch_size: images per batch.
         shape: (height, width, channels) of an image; by default, the encoder's.
     """
+    counters = dict.fromkeys(("step", "draw"), jax.ShapeDtypeStruct((), jnp.int32))
+    member = getattr(objective, "objective", None)  # of a coupled one
+    if member is not None:
+        return {"a": (one := batch_shapes(member, batch_size, shape)), "b": one, **counters}
     if shape is None:
         encoder = getattr(objective, "vit", None) or objective.encoder
         shape = (*sides(encoder.image_size), encoder.channels)
@@ -88,7 +101,7 @@ def batch_shapes(
         "index": jax.ShapeDtypeStruct((batch_size,), jnp.int32),
         "mean": f32((channels,)),
         "std": f32((channels,)),
-        "step": jax.ShapeDtypeStruct((), jnp.int32),
+        **counters,
     }
 
 

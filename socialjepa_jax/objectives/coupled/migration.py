@@ -137,6 +137,11 @@ class Taught:
     migration: Migration
     teacher: Objective
 
+    @property
+    def objective(self) -> Objective:
+        """The student's."""
+        return self.migration.objective
+
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
         """See `Migration.init`."""
         return self.migration.init(key)

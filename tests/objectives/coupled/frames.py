@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax import agents, build, sharding
 from socialjepa_jax.data import order
-from socialjepa_jax.data.paired import PairedSource
+from socialjepa_jax.data.protocols import PairedSource
 from socialjepa_jax.keys import Stream, agent_key
 from socialjepa_jax.models.patch_net import PatchNetConfig
 from socialjepa_jax.objectives.coupled import Link, Migration, Mutual

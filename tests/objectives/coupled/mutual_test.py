@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from socialjepa_jax.data.paired import PairedSource
+from socialjepa_jax.data.protocols import PairedSource
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.coupled import Link, Mutual
@@ -99,9 +99,13 @@ def test_no_gradient_reaches_w(objective, coupled):
         assert not np.any(of_link[name]), name
 
 
-def test_any_mesh_and_any_call_give_the_same_run(coupled):
+def test_four_devices_give_the_run_of_one(coupled):
     four, _ = train(MUTUAL, PAIRED, hparams(), devices=4)
     chex.assert_trees_all_close(four.params, coupled[0].params, atol=1e-5, rtol=0)
+
+
+@pytest.mark.nightly
+def test_longer_calls_give_the_same_bits(coupled):
     longer, _ = train(MUTUAL, PAIRED, hparams(), steps_per_call=10)
     chex.assert_trees_all_equal(longer, coupled[0])
 
