@@ -3,8 +3,9 @@
 Paper: Social-JEPA, section 3.7 and Algorithm 2, mutual teaching ("Method B"); here in a world in
 motion. The page is that of the first members, on camera 0.
 Command: python -m socialjepa_jax.train --preset=motion_mutual --workdir=runs/mutual
-Cost: TODO
-Expected: TODO
+Cost: 70 seconds on two CPU cores.
+Expected: R2 of the state of the first members is 0.56 and 0.59 after 200 steps, and 0.54 and 0.56
+without the coupling (--config.objective.weight=0): at this length it helps little.
 """
 
 import dataclasses

@@ -13,6 +13,8 @@ PRESETS = {
         "motion_lejepa",
         "motion_conv",
         "motion_vits",
+        "motion_migration",
+        "motion_mutual",
         "reacher_lejepa",
         "toys_ijepa",
         "toys_ijepa_vits",

@@ -21,6 +21,8 @@ from configs import (
     imagenet_lejepa_resnet50,
     motion_conv,
     motion_lejepa,
+    motion_migration,
+    motion_mutual,
     motion_vits,
     nuscenes_ijepa,
     reacher_lejepa,
@@ -35,6 +37,7 @@ from experiments.bench import input_files
 from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data.toys import moving
+from socialjepa_jax.evaluation.encoders import Encoders
 from tests.data.image_folder import encoded, random_image
 from tests.data.nuscenes import rig
 from tests.data.reacher import arm
@@ -55,6 +58,8 @@ CONFIGS = {
     "motion_lejepa": motion_lejepa,
     "motion_conv": motion_conv,
     "motion_vits": motion_vits,
+    "motion_migration": motion_migration,
+    "motion_mutual": motion_mutual,
     "reacher_lejepa": reacher_lejepa,
     "smoke": smoke,
 }
@@ -161,6 +166,15 @@ def test_the_stated_flops_are_those_of_the_layers(name, image):
     assert float(stated[1]) == pytest.approx(total / 1e15, rel=2e-3)
 
 
+def _untrained_teacher():
+    """Agents of motion_lejepa as their run would leave them, without the run."""
+    config = smoke.shrink(motion_lejepa.get_config(), steps=2)
+    experiment = config_lib.from_config_dict(config)
+    state = jax.device_get(build.build(experiment).fresh_state())
+    ones = np.ones((3, 3), np.float32)
+    return Encoders(experiment, state.params, state.aux, 0.5 * ones, 0.2 * ones)
+
+
 @pytest.fixture
 def opened(request, tmp_path, monkeypatch):
     """Parts and feed of a configuration, made small."""
@@ -185,7 +199,8 @@ def opened(request, tmp_path, monkeypatch):
         config.data.path, config.data.workers = _write_folder(tmp_path), 0
     experiment = config_lib.from_config_dict(config)
     dataset = experiment.data.load(tmp_path / "cache")
-    parts = build.build(experiment)
+    teacher = _untrained_teacher() if name == "motion_migration" else None
+    parts = build.build(experiment, teacher=teacher)
     feed = build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
     with contextlib.closing(feed):
         yield parts, feed
