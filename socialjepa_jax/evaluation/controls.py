@@ -7,6 +7,8 @@ latents, or the pairing, of one such control; all are measured like the trained 
 Shape key: N states, D latent dimensions, P pixels, F one-hot features.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from socialjepa_jax.data.base import Images, ViewDataset
@@ -20,14 +22,29 @@ def pixel_pca(images: Images, train_rows: np.ndarray, dim: int) -> np.ndarray:
 
     Args:
         images: u8[N, H, W, C].
-        train_rows: i64[R], rows the components are fitted on (2,000 of them at random, since rows
-            are sorted by factors and every other one may miss a level).
-        dim: components kept.
+        train_rows, dim: see `pixel_components`.
 
     Returns:
-        f32[N, dim]; fewer columns where there are fewer training rows or pixels. The components
-        are turned by a fixed random rotation: standardising each principal component would whiten
-        them, so that R2 counts the least of them like the first, which it does to no encoder.
+        f32[N, dim]; fewer columns where there are fewer training rows or pixels.
+    """
+    return pixel_components(images, train_rows, dim)(images)
+
+
+def pixel_components(
+    images: Images, train_rows: np.ndarray, dim: int
+) -> Callable[[Images], np.ndarray]:
+    """Fits principal components of pictures; returns the projection of any pictures on them.
+
+    Args:
+        images: u8[N, H, W, C].
+        train_rows: i64[R], rows the components are fitted on (2,000 of them at random, since rows
+            are sorted by factors and every other one may miss a level).
+        dim: components kept; fewer where there are fewer training rows or pixels.
+
+    Returns:
+        u8[N, H, W, C] -> f32[N, dim]. The components are turned by a fixed random rotation:
+        standardising each principal component would whiten them, so that R2 counts the least of
+        them like the first, which it does to no encoder.
     """
     rng = np.random.default_rng(0)
     train_RP = _pixels(images[rng.permutation(train_rows)[:_PCA_ROWS]]).astype(np.float64)
@@ -43,8 +60,13 @@ def pixel_pca(images: Images, train_rows: np.ndarray, dim: int) -> np.ndarray:
     basis_PD *= np.sign(np.take_along_axis(basis_PD, np.abs(basis_PD).argmax(0)[None], axis=0))
     rotation_DD, _ = np.linalg.qr(rng.normal(size=(len(top), len(top))))
     turned_PD, mean_P = (basis_PD @ rotation_DD).astype(np.float32), mean_P.astype(np.float32)
-    starts = range(0, len(images), _BLOCK)
-    return np.concatenate([(_pixels(images[s : s + _BLOCK]) - mean_P) @ turned_PD for s in starts])
+
+    def project(pictures: Images) -> np.ndarray:
+        starts = range(0, len(pictures), _BLOCK)
+        blocks = [(_pixels(pictures[s : s + _BLOCK]) - mean_P) @ turned_PD for s in starts]
+        return np.concatenate(blocks)
+
+    return project
 
 
 def _pixels(images: Images) -> np.ndarray:

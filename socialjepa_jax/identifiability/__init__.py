@@ -1,8 +1,8 @@
 """Worlds with known latents, and metrics of how well an encoder recovers them.
 
 `mixings` and `dynamics` define `worlds`; `metrics` and `hermite` score an encoder against the true
-latents; `spectrum` predicts the score; `separation` finds axes without labels; `sfa`, `planning`
-and `control` are baselines and uses.
+latents; `spectrum` predicts the score; `separation` finds axes without labels; `sfa`, `planning`,
+`control` and `reaching` are baselines and uses.
 """
 
 from socialjepa_jax.identifiability import (
@@ -11,6 +11,7 @@ from socialjepa_jax.identifiability import (
     metrics,
     mixings,
     planning,
+    reaching,
     separation,
     sfa,
     spectrum,
@@ -23,6 +24,7 @@ __all__ = [
     "metrics",
     "mixings",
     "planning",
+    "reaching",
     "separation",
     "sfa",
     "spectrum",

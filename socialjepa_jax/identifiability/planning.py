@@ -38,33 +38,63 @@ def straight_line_plans(
     neighbors: int = 1,
     exact_ends: bool = False,
 ) -> Plans:
-    """Interpolates between latents and looks up the states along the way.
+    """Interpolates between latents of a library and looks up the states along the way.
 
     Args:
         states_LD: true states of a library, e.g. joint angles.
         latents_LE: their encodings.
         pairs_K2: i64[K, 2], library rows of the start and the goal of each plan.
+        steps, neighbors, exact_ends: see `plans_between`.
+    """
+    states = as_array(states_LD, "states", np.float64)
+    latents = as_array(latents_LE, "latents", np.float64)
+    return plans_between(
+        states,
+        latents,
+        states[pairs_K2],
+        latents[pairs_K2],
+        steps=steps,
+        neighbors=neighbors,
+        exact_ends=exact_ends,
+    )
+
+
+def plans_between(
+    states_LD: np.ndarray,
+    latents_LE: np.ndarray,
+    ends_K2D: np.ndarray,
+    latent_ends_K2E: np.ndarray,
+    *,
+    steps: int = 15,
+    neighbors: int = 1,
+    exact_ends: bool = False,
+) -> Plans:
+    """Interpolates between any two latents, such as those that another agent's map returns.
+
+    Args:
+        states_LD, latents_LE: the library, see `straight_line_plans`.
+        ends_K2D: true states of the start and the goal of each plan.
+        latent_ends_K2E: the latents that stand for them.
         steps: T, straight pieces of a plan.
         neighbors: entries averaged at each step with weights 1 / latent distance; 1 takes the
             nearest entry (the paper; its code averages 5).
         exact_ends: take the true first and last states (the paper's code) instead of looking them
-            up; with one neighbour both are the same unless latents coincide.
+            up; with one neighbour and ends from the library both are the same unless latents
+            coincide.
     """
     check_positive(steps=steps)
     check_in_range(1, len(states_LD), neighbors=neighbors)
-    states = as_array(states_LD, "states", np.float64)
-    latents = as_array(latents_LE, "latents", np.float64)
-    start, goal = latents[pairs_K2[:, 0]], latents[pairs_K2[:, 1]]
+    start, goal = latent_ends_K2E[:, 0], latent_ends_K2E[:, 1]
     t_T = np.linspace(0.0, 1.0, steps + 1)[None, :, None]
     line_KTE = (1.0 - t_T) * start[:, None] + t_T * goal[:, None]
-    distance, entry = spatial.KDTree(latents).query(line_KTE, k=[*range(1, neighbors + 1)])
+    library = spatial.KDTree(latents_LE)
+    distance, entry = library.query(line_KTE, k=[*range(1, neighbors + 1)])
     weight = 1.0 / np.maximum(distance, 1e-12)
     weight /= weight.sum(-1, keepdims=True)
-    paths = np.einsum("ktn,ktnd->ktd", weight, states[entry])
-    ends = states[pairs_K2]
+    paths = np.einsum("ktn,ktnd->ktd", weight, states_LD[entry])
     if exact_ends:
-        paths[:, [0, -1]] = ends
-    return Plans(paths, path_length_ratio(paths, ends), _deviation(paths, ends))
+        paths[:, [0, -1]] = ends_K2D
+    return Plans(paths, path_length_ratio(paths, ends_K2D), _deviation(paths, ends_K2D))
 
 
 def path_length_ratio(paths_KTD: np.ndarray, ends_K2D: np.ndarray) -> np.ndarray:

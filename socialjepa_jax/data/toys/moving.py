@@ -234,7 +234,12 @@ class MotionData:
         )
 
     def photograph(
-        self, states_NL: np.ndarray, camera: int, key: jax.Array, strength: float | None = None
+        self,
+        states_NL: np.ndarray,
+        camera: int,
+        key: jax.Array,
+        strength: float | None = None,
+        block: int = _BLOCK,
     ) -> np.ndarray:
         """Renders states as one camera sees them, each with its own flicker.
 
@@ -243,6 +248,7 @@ class MotionData:
             camera: number of the camera.
             key: of the flicker.
             strength: of the flicker; default: that of the world.
+            block: images rendered by one call, the last ones repeated; a program for each size.
 
         Returns:
             uint8 [N, H, W, C].
@@ -251,8 +257,8 @@ class MotionData:
         keys_N = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, np.arange(len(states_NL)))
         blocks = []
         states_NL = np.asarray(states_NL, np.float32)
-        for first in range(0, len(states_NL), _BLOCK):
-            rows = np.minimum(np.arange(first, first + _BLOCK), len(states_NL) - 1)
+        for first in range(0, len(states_NL), block):
+            rows = np.minimum(np.arange(first, first + block), len(states_NL) - 1)
             shot = _shoot(
                 self.stage, jnp.float32(strength), states_NL[rows], jnp.int32(camera), keys_N[rows]
             )
