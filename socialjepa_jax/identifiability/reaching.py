@@ -63,7 +63,8 @@ class LatentModel:
     def shoot(self, h_ED: np.ndarray, goal_ED: np.ndarray, steps: int) -> np.ndarray:
         """Plans all actions at once, without feedback: single shooting through the model.
 
-        Minimises |h_T - goal|^2 + effort sum_t |a_t|^2 within the bound, a convex problem.
+        Minimises sum_t |h_t - goal|^2 + effort |a_t - hold|^2 over t = 1 ... T, what `regulate`
+        minimises over an endless time, within the bound; a convex problem.
 
         Args:
             h_ED: latents at the start.
@@ -75,20 +76,21 @@ class LatentModel:
         """
         check_positive(steps=steps)
         dim, count = self.b.shape
-        powers = [np.eye(dim)]
-        for _ in range(steps):
-            powers.append(self.a @ powers[-1])
-        reach = np.concatenate([powers[steps - 1 - t] @ self.b for t in range(steps)], axis=1)
-        price = np.sqrt(self.effort) * np.eye(steps * count)
-        rows = np.concatenate([reach, price])
-        left_ED = goal_ED - h_ED @ powers[steps].T
-        plans = [
-            optimize.lsq_linear(
-                rows, np.append(left, np.zeros(len(price))), (-self.bound, self.bound), "bvls"
-            ).x
-            for left in left_ED
-        ]
-        return np.reshape(plans, (len(h_ED), steps, count))
+        powers = [np.linalg.matrix_power(self.a, t) for t in range(steps + 1)]
+        reach = np.zeros((steps, dim, steps, count))  # of the latent after step t, by action s
+        for t in range(steps):
+            for s in range(t + 1):
+                reach[t, :, s] = powers[t - s] @ self.b
+        price = np.sqrt(self.effort)
+        rows = np.concatenate([reach.reshape(steps * dim, -1), price * np.eye(steps * count)])
+        left_TED = goal_ED - h_ED @ np.swapaxes(powers[1:], 1, 2)
+        held_EU = self.hold(goal_ED)
+        plans = []
+        for e in range(len(h_ED)):
+            wanted = np.concatenate([left_TED[:, e].ravel(), price * np.tile(held_EU[e], steps)])
+            found = optimize.lsq_linear(rows, wanted, (-self.bound, self.bound), "bvls")
+            plans.append(found.x.reshape(steps, count))
+        return np.stack(plans)
 
     def imagine(self, h_ED: np.ndarray, goal_ED: np.ndarray, steps: int) -> np.ndarray:
         """Rolls the regulated model out without seeing the world: f64[T + 1, E, D]."""

@@ -80,3 +80,17 @@ def test_pairs_are_distinct_and_repeatable():
 def test_refuses_more_neighbours_than_entries():
     with pytest.raises(InputError, match="neighbors=4"):
         planning.straight_line_plans(np.eye(3), np.eye(3), np.array([[0, 1]]), neighbors=4)
+
+
+def test_plans_between_ends_that_another_map_returns():
+    """Ends off the library are looked up; an error of the goal moves the last state by as much."""
+    states = _grid()
+    ends = np.array([[[-1.03, -1.0], [1.0, 1.02]]])
+    plans = planning.plans_between(states, states, ends, ends)
+    np.testing.assert_allclose(plans.paths[0, [0, -1]], ends[0], atol=0.035)
+    moved = ends + np.array([[[0.0, 0.0], [0.5, 0.0]]])
+    off = planning.plans_between(states, states, ends, moved)
+    assert off.paths[0, -1] - plans.paths[0, -1] == pytest.approx([0.5, 0.0], abs=0.05)
+    assert off.deviation[0] > plans.deviation[0] + 0.03
+    told = planning.plans_between(states, states, ends, moved, exact_ends=True)
+    np.testing.assert_array_equal(told.paths[0, [0, -1]], ends[0])
