@@ -41,6 +41,7 @@ class Plan:
         walk: steps of the walks with as many actions as latents ("three") and with one ("one").
         inverse: transitions that inverse models are trained on; () trains none.
         inverse_steps: steps of their training.
+        feedback: of the policy that chooses the actions of "three", see `Driven.walk`.
     """
 
     changes: Mapping[str, Any]
@@ -48,6 +49,7 @@ class Plan:
     walk: int
     inverse: tuple[int, ...] = ()
     inverse_steps: int = 600
+    feedback: float = 0.0
 
 
 def walkers(
@@ -148,7 +150,8 @@ def _walk(
     driven, rho = _driven(data, name)
     key = jax.random.fold_in(agent_key(seed, Stream.WORLD), _WALKS[name])
     steps = plan.passive if name == "passive" else plan.walk
-    states, actions = driven.walk(jnp.asarray(rho), key, steps)
+    feedback = plan.feedback if name == "three" else 0.0
+    states, actions = driven.walk(jnp.asarray(rho), key, steps, feedback)
     shots = data.photograph(np.asarray(states), camera, jax.random.fold_in(key, 1))
     return shots, np.asarray(actions)
 

@@ -48,17 +48,22 @@ class Driven:
         q_DD, r_DD = np.linalg.qr(rng.normal(size=(self.dim, self.dim)))
         return (q_DD * np.sign(np.diagonal(r_DD)))[:, : self.actions]
 
-    def walk(self, rho_D: jax.Array, key: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
+    def walk(
+        self, rho_D: jax.Array, key: jax.Array, steps: int, feedback: float = 0.0
+    ) -> tuple[jax.Array, jax.Array]:
         """Draws one trajectory from the stationary law.
 
         Args:
             rho_D: correlation of successive states, of each latent.
             key: typed key.
             steps: N.
+            feedback: f in [0, 1) of a policy a = -f B^T z + sqrt(1 - f^2) noise, which steers
+                towards the middle: the walk soon has a narrower law than the one it starts from.
 
         Returns:
             States f32[N + 1, D] and actions f32[N, M]; action n leads from state n to n + 1.
         """
+        check_inside(-1.0, 1.0, feedback=feedback)
         start, act, noise = jax.random.split(key, 3)
         b_DM = jnp.asarray(self.directions, jnp.float32)
         a_NM = jax.random.normal(act, (steps, self.actions))
@@ -69,10 +74,17 @@ class Driven:
         pushed_NM = np.sqrt(self.share) * a_NM - shrink * exact(eps_ND, b_DM)
         xi_ND = eps_ND + exact(pushed_NM, b_DM.T)
 
-        def step(z_D: jax.Array, xi_D: jax.Array) -> tuple[jax.Array, jax.Array]:
+        kept = np.sqrt(1.0 - feedback**2)
+
+        def step(
+            z_D: jax.Array, drawn: tuple[jax.Array, jax.Array]
+        ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+            xi_D, noise_M = drawn
+            a_M = kept * noise_M - feedback * exact(z_D, b_DM)
+            xi_D = xi_D + np.sqrt(self.share) * exact(b_DM, a_M - noise_M)
             z_D = rho_D * z_D + jnp.sqrt(1.0 - jnp.square(rho_D)) * xi_D
-            return z_D, z_D
+            return z_D, (z_D, a_M)
 
         first = jax.random.normal(start, (self.dim,))
-        _, after = jax.lax.scan(step, first, xi_ND)
-        return jnp.concatenate([first[None], after]), a_NM
+        _, (after, actions_NM) = jax.lax.scan(step, first, (xi_ND, a_NM))
+        return jnp.concatenate([first[None], after]), actions_NM

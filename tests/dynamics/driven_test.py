@@ -69,6 +69,23 @@ def test_directions_are_orthonormal_and_belong_to_the_seed():
     assert np.abs(Driven(3, 3, seed=0).directions - Driven(3, 3, seed=1).directions).max() > 0.1
 
 
+def test_a_steered_walk_acts_on_what_it_sees():
+    """With f > 0 actions regress on the state by -f B^T; what moves the state stays the same."""
+    f, share = 0.6, 0.3
+    driven = Driven(3, 2, share, seed=5)
+    states, actions = driven.walk(jnp.asarray(RHO, jnp.float32), jax.random.key(3), STEPS, f)
+    states, actions = np.asarray(states, np.float64), np.asarray(actions, np.float64)
+    policy = np.linalg.lstsq(states[:-1], actions, rcond=None)[0].T
+    np.testing.assert_allclose(policy, -f * driven.directions.T, atol=2 * BOUND)
+    spread = (actions - states[:-1] @ policy.T).std(0)
+    np.testing.assert_allclose(spread, np.sqrt(1 - f**2), rtol=2 * BOUND)
+    both = np.concatenate([states[:-1], actions], axis=1)
+    fitted = np.linalg.lstsq(both, states[1:], rcond=None)[0].T
+    scale = np.sqrt((1 - RHO**2) * share)[:, None]
+    np.testing.assert_allclose(fitted[:, :3], np.diag(RHO), atol=2 * BOUND)
+    np.testing.assert_allclose(fitted[:, 3:], scale * driven.directions, atol=2 * BOUND)
+
+
 def test_a_walk_is_a_function_of_its_key():
     driven = Driven(3, 2)
     first, again, other = (walk(driven, jax.random.key(k), 50) for k in (1, 1, 2))
