@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.motion import unpaired, unpaired_worlds
+from experiments.motion import unpaired
 from experiments.motion.unpaired_worlds import VARIANTS, claims, plan_of
 
 
