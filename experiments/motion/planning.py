@@ -11,8 +11,9 @@ planners and goals. Claims and bounds were written before the run.
 Paper: "When Does LeJEPA Learn a World Model?", theorem 4 and its planning experiment, whose plans
 are one encoder's own.
 Command: python -m experiments.reproduce --only=motion_planning --out=runs/motion_planning
-Cost at --scale=cpu: TODO
-Expected at --scale=cpu: TODO
+Cost at --scale=cpu: 13 CPU minutes of one core.
+Expected at --scale=cpu: 17 of 20 claims agree. With feedback .956 of own goals are reached, .920 of
+those that W from pairs carries, .912 by W from actions, .06 without a map.
 """
 
 import dataclasses
@@ -99,7 +100,7 @@ def _measured(of: dict[str, goals.Measured]) -> Iterator[dict[str, Any]]:
 
 
 def _episode(measured: goals.Measured, count: int = 3) -> Plot:
-    """Draws some episodes: the goal as the partner saw it, and what the agent saw on its way."""
+    """Draws the longest ways: the goal as the partner saw it, and what the agent saw on its way."""
     paths, _ = measured.act("lqr", "actions")
     world, task = measured.world, measured.task
     agent, partner = 1, 0
@@ -108,20 +109,22 @@ def _episode(measured: goals.Measured, count: int = 3) -> Plot:
     def look(camera: int, states: np.ndarray) -> np.ndarray:
         return calm.photograph(states, camera, jax.random.key(0), block=16)
 
-    ends = world.states[task.goals[:count]]
+    ways = np.linalg.norm(world.states[task.goals] - world.states[task.starts], axis=1)
+    shown = np.argsort(-ways)[:count]
+    ends = world.states[task.goals[shown]]
     aims, truth = look(partner, ends), look(agent, ends)
     rows = []
-    for episode in range(min(count, len(task.goals))):
+    for episode, aim, goal in zip(shown, aims, truth):
         seen = look(agent, paths[agent, episode, list(SHOWN)])
-        rows.append([Tile(image) for image in (aims[episode], *seen, truth[episode])])
+        rows.append([Tile(image) for image in (aim, *seen, goal)])
     columns = ["goal, seen\nby agent 1", *(f"agent 2,\nstep {t}" for t in SHOWN),
                "goal from\nthis camera"]  # fmt: skip
     figure = image_grid(
         rows, row_labels=[f"episode {i + 1}" for i in range(len(rows))], column_labels=columns
     )
     caption = (
-        "Drawn larger and without flicker. W is from actions: the agents share no observation. "
-        "Agent 2 never sees the last column."
+        "The episodes whose goals are farthest, drawn larger and without flicker. W is from "
+        "actions: the agents share no observation. Agent 2 never sees the last column."
     )
     return Plot(figure, "Agent 2 reaches goals that agent 1 has seen", caption)
 
@@ -150,6 +153,7 @@ def _distance_plot(rows: Rows) -> Plot:
         x_label="step",
         y_label="distance, standard deviations",
         levels=[figures.Level("tolerance", *[goals.TOLERANCE] * 3, "#8A929C")],
+        log_y=True,
         height=3.6,
     )
     caption = "Feedback in the agent's own latents; means over pairs of agents and episodes."
