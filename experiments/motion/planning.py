@@ -154,6 +154,7 @@ def _distance_plot(rows: Rows) -> Plot:
         y_label="distance, standard deviations",
         levels=[figures.Level("tolerance", *[goals.TOLERANCE] * 3, "#8A929C")],
         log_y=True,
+        y_floor=0.1,
         height=3.6,
     )
     caption = "Feedback in the agent's own latents; means over pairs of agents and episodes."
