@@ -61,6 +61,7 @@ MODULES = {
     "motion_arm": ("experiments.motion.arm.recovery", "run"),
     "motion_unpaired_worlds": ("experiments.motion.unpaired_worlds", "run"),
     "motion_planning": ("experiments.motion.planning", "run"),
+    "driving": ("experiments.motion.driving", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
@@ -76,6 +77,9 @@ ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")
 OPTIONAL = ("reacher_ou", *ON_TRAJECTORIES)
 """The experiments that need MuJoCo, and are left out of a run of all where it is missing."""
 
+ON_FRAMES = ("driving",)
+"""The experiments on a recording: rendered, or the one that their function gets as `frames`."""
+
 
 def reproduce(
     names: list[str],
@@ -83,6 +87,7 @@ def reproduce(
     out: pathlib.Path,
     eth80: str | None = None,
     trajectories: str | None = None,
+    frames: str | None = None,
 ) -> pathlib.Path:
     """Runs the experiments in the order of `NAMES` and returns the report page.
 
@@ -92,12 +97,14 @@ def reproduce(
         out: folder of the results.
         eth80: file of photographs for the experiments that train on images.
         trajectories: file of joint angles for the experiments on episodes.
+        frames: file or folder of a recording for those of `ON_FRAMES`.
 
     Raises:
         InputError: a name is unknown, or a file does not exist; an experiment that is named needs
             MuJoCo, which is missing.
     """
-    for flag, path in {"eth80": eth80, "trajectories": trajectories}.items():
+    files = {"eth80": eth80, "trajectories": trajectories, "frames": frames}
+    for flag, path in files.items():
         if path is not None and not pathlib.Path(path).exists():
             raise InputError(f"--{flag}={path} does not exist")
     for name in names:
@@ -110,6 +117,7 @@ def reproduce(
         module, function = MODULES[name]
         settings = {"eth80": eth80} if name in ON_IMAGES else {}
         settings |= {"trajectories": trajectories} if name in ON_TRAJECTORIES else {}
+        settings |= {"frames": frames} if name in ON_FRAMES else {}
         try:
             finding = getattr(importlib.import_module(module), function)(scale, out, **settings)
         except InputError as error:
@@ -149,13 +157,17 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "eth80", None, f"File of ETH-80: {', '.join(ON_IMAGES)} on photographs, not on toys."
     )
+    flags.DEFINE_string(
+        "frames", None, f"File or folder of a recording: {', '.join(ON_FRAMES)} on it."
+    )
 
 
 def main() -> None:
     """Runs the command."""
     given = flags.FLAGS
     out = pathlib.Path(given.out).resolve()
-    print(reproduce(given.only, given.scale, out, given.eth80, given.trajectories))
+    files = given.eth80, given.trajectories, given.frames
+    print(reproduce(given.only, given.scale, out, *files))
 
 
 if __name__ == "__main__":

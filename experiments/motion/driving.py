@@ -14,8 +14,9 @@ place of blocks. The claims were written before the run, after one pilot on othe
 Without --frames=FILE|DIR a toy car is rendered in the place of the drive.
 
 Command: python -m experiments.reproduce --only=driving --frames=FILE --out=runs/driving
-Cost at --scale=cpu: CPUMINUTES CPU minutes; finished runs stay in OUT/pieces.
-Expected at --scale=cpu: EXPECTED
+Cost at --scale=cpu: 13 CPU minutes; finished runs stay in OUT/pieces.
+Expected at --scale=cpu: 12 of 14 claims agree. R2 of W is 0.38 for LeJEPA
+and 0.94 for I-JEPA, 0.95 for pixel components; steering is not read from held-out blocks.
 """
 
 import dataclasses
@@ -64,6 +65,12 @@ SHOWN = (
     RowName.PIXEL_PCA_WIDE, RowName.RANDOM_PROJECTION, RowName.MISMATCHED_CELL, RowName.MISMATCHED,
     RowName.ALL_PIXELS,
 )  # fmt: skip
+_BARS = {  # row -> its name below the bars
+    RowName.TRAINED: "trained", RowName.UNTRAINED: "un-\ntrained",
+    RowName.UNTRAINED_HIDDEN: "hidden\nlayer", RowName.PIXEL_PCA: "pixel\nPCA",
+    RowName.PIXEL_PCA_WIDE: "wide\nPCA", RowName.RANDOM_PROJECTION: "ran-\ndom",
+    RowName.MISMATCHED_CELL: "within\n7 s", RowName.MISMATCHED: "shuf-\nfled",
+}  # fmt: skip
 
 
 def _lejepa() -> tuple[Objective, Optimizer, int]:
@@ -146,6 +153,8 @@ def piece(scale: str, out: pathlib.Path, data: FramesData, name: str, repetition
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         given = experiment(name, data, STEPS[scale], FIRST_SEED + repetition)
+        if scale == "smoke":
+            given = dataclasses.replace(given, run=dataclasses.replace(given.run, batch_size=16))
         found = measured(given, name in CONTROLLED)
         write_json(path, [{"run": name, "repetition": repetition, **row} for row in found])
     return json.loads(path.read_text())
@@ -207,16 +216,15 @@ def _table(rows: Rows, run: str, states: tuple[str, ...]) -> Table:
 
 def _plot(rows: Rows) -> Plot:
     """R2 of W of the trained agents beside its controls."""
-    shown = [row for row in SHOWN if row != RowName.ALL_PIXELS]
     series = [
         figures.BarSeries(
-            looks.look(row).label,
-            [float(values(rows, "r2", run, row).mean()) for run in CONTROLLED],
-            style.PALETTE[k % len(style.PALETTE)],
+            run,
+            [float(values(rows, "r2", run, row).mean()) for row in _BARS],
+            style.agent_color(k),
         )
-        for k, row in enumerate(shown)
+        for k, run in enumerate(CONTROLLED)
     ]
-    title, label = "What W explains between the cameras of a drive", "held-out R² of W"
-    figure = figures.bars(CONTROLLED, series, title=title, y_label=label)
+    title, label = "W between the cameras of a drive", "held-out R² of W"
+    figure = figures.bars(tuple(_BARS.values()), series, title=title, y_label=label)
     return Plot(figure, "R2 of W of trained agents and of controls for both objectives",
                 "Means over three pairs of cameras and all repetitions.")  # fmt: skip

@@ -73,7 +73,7 @@ def test_refuses_an_unknown_experiment(tmp_path):
         reproduce.reproduce(["id_3d"], "smoke", tmp_path)
 
 
-@pytest.mark.parametrize("flag", ["eth80", "trajectories"])
+@pytest.mark.parametrize("flag", ["eth80", "trajectories", "frames"])
 def test_a_file_must_exist(flag, tmp_path):
     with pytest.raises(InputError, match=rf"--{flag}=nowhere\.npz"):
         reproduce.reproduce(["lejepa_ablations"], "smoke", tmp_path, **{flag: "nowhere.npz"})
