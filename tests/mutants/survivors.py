@@ -270,8 +270,8 @@ SURVIVORS = (
     Mutant(
         "the loss is told the draw in place of the step",
         _AGENTS,
-        'self.batch_size), "step": state.step}',
-        'self.batch_size), "step": draw}',
+        '{**batch, "step": state.step, "draw": draw}',
+        '{**batch, "step": draw, "draw": draw}',
         _WIRING,
     ),
     Mutant(

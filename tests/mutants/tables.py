@@ -1,6 +1,7 @@
 """All mutants that count."""
 
 from tests.mutants.alignment import ALIGNMENT
+from tests.mutants.coupled import COUPLED
 from tests.mutants.data import DATA
 from tests.mutants.identifiability import IDENTIFIABILITY
 from tests.mutants.migration import MIGRATION
@@ -10,7 +11,17 @@ from tests.mutants.pages import PAGES
 from tests.mutants.survivors import SURVIVORS
 from tests.mutants.training import TRAINING
 
-TABLES = (SURVIVORS, ALIGNMENT, OBJECTIVES, TRAINING, DATA, PAGES, IDENTIFIABILITY, MIGRATION)
+TABLES = (
+    SURVIVORS,
+    ALIGNMENT,
+    OBJECTIVES,
+    TRAINING,
+    DATA,
+    PAGES,
+    IDENTIFIABILITY,
+    MIGRATION,
+    COUPLED,
+)
 
 
 def counted() -> tuple[Mutant, ...]:

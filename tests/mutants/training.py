@@ -33,8 +33,8 @@ TRAINING = (
     Mutant(
         "an agent has one skip more than it may",
         _AGENTS,
-        "finite & (before.in_a_row < self.max_skips)",
-        "finite & (before.in_a_row <= self.max_skips)",
+        "alive = before.in_a_row < self.max_skips",
+        "alive = before.in_a_row <= self.max_skips",
         _SKIPS,
     ),
     Mutant(
