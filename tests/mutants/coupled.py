@@ -38,10 +38,10 @@ COUPLED = (
     ),
     Mutant(
         "the pull begins before the map is fitted",
-        _MIGRATION,
-        'hparams.get("beta", own.weight) * aux["link"]["ready"]',
-        'hparams.get("beta", own.weight)',
-        (f"{_TAUGHT}::test_the_pull_waits_until_w_is_ready",),
+        _MUTUAL,
+        'hparams.get("gamma", self.weight) * state["ready"]',
+        'hparams.get("gamma", self.weight)',
+        (f"{_COUPLED}::test_the_pull_waits_until_w_is_ready",),
     ),
     Mutant(
         "the teacher sees images on the student's scale",

@@ -15,6 +15,7 @@ from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.coupled import Link, Mutual
 from socialjepa_jax.sharding import Reduce
 from tests.objectives.coupled.frames import (
+    LINK,
     MUTUAL,
     PAIRED,
     PARTNERS,
@@ -77,6 +78,12 @@ def test_weight_brings_the_two_together_and_reaches_both(coupled):
     for name in ("a", "b"):
         heads = [s.params[name]["head"]["kernel"] for s in (state, without)]
         assert np.abs(heads[0] - heads[1]).max() > 1e-4
+
+
+def test_the_pull_waits_until_w_is_ready():
+    """Until then W is 0, which would pull member b to the origin."""
+    early, free = (train(MUTUAL, PAIRED, hparams(w), steps=LINK.every)[0] for w in (1.0, 0.0))
+    chex.assert_trees_all_equal(early.params, free.params)
 
 
 def test_both_pull_each_other_and_alternating_pulls_one_in_turn(coupled):
