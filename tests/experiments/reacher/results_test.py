@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import findings
+from experiments.motion import pairs
 from experiments.reacher import ou, planning, trajectory
 from socialjepa_jax.data.reacher.dataset import NAMES
 
@@ -20,18 +21,44 @@ AGENT = next(row for row in ROWS if row["steps"] == 2400)
 LENGTHS = {row["of"]: row for row in STORED["plans"]}
 
 
-def shown(rho):
-    """The table's line of a correlation: all agents of 1,200 steps at the preset's rate."""
-    where = {"steps": 1200, "rate": 0.003, "lambda": ou.weight(rho)}
-    agents = findings.select(ROWS, rho=rho, **where)
-    names = [f"{OWN}/state", *(f"{OWN}/{name}" for name in NAMES), f"{OWN} wrapped/state"]
-    cells = [" ".join(f"{row[name]:.2f}" for row in agents) for name in names]
-    return f"| {rho:g} | {ou.PAPER[rho]:.2f} | {' | '.join(cells)} |"
+TABLE = json.loads((ROOT / "tests/golden/motion/reacher_ou.json").read_text("utf-8"))["rows"]
+
+
+def of_rho(rho, name):
+    """R2 of the three agents of a correlation before the first camera."""
+    found = [row[name] for row in findings.select(TABLE, rho=rho, camera=0)]
+    assert len(found) == 3
+    return found
 
 
 @pytest.mark.parametrize("rho", ou.PAPER)
 def test_the_table_is_that_of_its_rows(rho):
-    assert shown(rho) in RESULTS
+    names = [*(f"{OWN}/{name}" for name in NAMES), f"{OWN} wrapped/state", f"untrained {OWN}/state"]
+    state = of_rho(rho, f"{OWN}/state")
+    cells = [f"{np.mean(state):.3f}", " ".join(f"{value:.2f}" for value in state)]
+    cells += [f"{np.mean(of_rho(rho, name)):.3f}" for name in names]
+    assert f"| {rho:g} | {ou.PAPER[rho]:.2f} | {' | '.join(cells)} |" in RESULTS
+
+
+def test_the_words_above_the_table_are_those_of_its_rows():
+    claims = [c for c in ou.claims(TABLE) if not c.id.startswith("lambda")]  # one lambda was run
+    agrees = sum(bool(claim.agrees) for claim in claims)
+    assert f"{agrees} of {len(claims)} claims agree" in TEXT
+    w = {
+        name: pairs.interval([row["W"] for row in findings.select(TABLE, subject=name)])
+        for name in ("two cameras", "one camera", "untrained")
+    }
+    two, one = (f"{w[n]['mean']:.3f} ± {w[n]['half']:.3f}" for n in ("two cameras", "one camera"))
+    assert f"(R2 of W {two})" in TEXT
+    assert f"of one camera W has {one}, between untrained ones {w['untrained']['mean']:.3f}" in TEXT
+    means = [np.mean(of_rho(rho, f"{OWN}/state")) for rho in (0.7, 0.8, 0.9, 0.95)]
+    assert (f"{min(means):.2f}"[1:], f"{max(means):.2f}"[1:]) == (".88", ".90")
+    lost = {
+        rho: int(np.sum(np.array(of_rho(rho, f"{OWN}/wrist")) < 0.6)) for rho in (0.3, 0.5, 0.99)
+    }
+    found = max(of_rho(0.5, f"{OWN}/state"))
+    assert f"{lost[0.3] + lost[0.5]} of 6 agents at .3 and .5 and {lost[0.99]} of 3 at .99" in TEXT
+    assert f"the one that has found it at .5 has {found:.2f}, as the paper has" in TEXT
 
 
 CELLS = (OWN, MOVED, trajectory.OWN)
