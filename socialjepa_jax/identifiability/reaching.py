@@ -11,7 +11,6 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from socialjepa_jax.errors import InputError, check_positive
 from socialjepa_jax.identifiability.control import LinearSystem
@@ -74,6 +73,8 @@ class LatentModel:
         Returns:
             f64[E, T, U].
         """
+        from scipy import optimize  # slow to import, and no training run needs it
+
         check_positive(steps=steps)
         dim, count = self.b.shape
         powers = [np.linalg.matrix_power(self.a, t) for t in range(steps + 1)]

@@ -69,7 +69,7 @@ class Seen(Exception):
 
 
 def test_runs_and_training_in_memory_are_in_fixed_numerics(environment, tmp_path, monkeypatch):
-    def look(*arguments):
+    def look(*arguments, **named):
         impl = str(jax.random.key_impl(jax.random.key(0)))
         raise Seen(versions(), jnp.zeros(2, float).dtype, impl)
 
