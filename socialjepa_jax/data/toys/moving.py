@@ -239,7 +239,7 @@ class MotionData:
         camera: int,
         key: jax.Array,
         strength: float | None = None,
-        block: int = _BLOCK,
+        block: int | None = None,
     ) -> np.ndarray:
         """Renders states as one camera sees them, each with its own flicker.
 
@@ -249,11 +249,13 @@ class MotionData:
             key: of the flicker.
             strength: of the flicker; default: that of the world.
             block: images rendered by one call, the last ones repeated; a program for each size.
+                Default: many, for a program that all runs share.
 
         Returns:
             uint8 [N, H, W, C].
         """
         strength = self.flicker if strength is None else strength
+        block = block or _BLOCK
         keys_N = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, np.arange(len(states_NL)))
         blocks = []
         states_NL = np.asarray(states_NL, np.float32)
