@@ -46,8 +46,7 @@ class Pair:
             h = codes[f"{space}/states"][train].astype(np.float64)
             mean, turn = h.mean(0), np.eye(h.shape[1])
             if white:
-                values, axes = np.linalg.eigh(np.cov(h.T))
-                turn = axes / np.sqrt(values)
+                turn = whitener(h)
             self.frames.append((mean, turn))
         x, y = (self.of(k, "states") for k in (0, 1))
         self.train, self.held_out = (x[train], y[train]), (x[self.test], y[self.test])
@@ -81,6 +80,12 @@ class Pair:
         """Fits A of the trajectory without known actions."""
         h = self.of(agent, "passive")
         return by.transition(h, np.zeros(h.shape[1]))
+
+
+def whitener(h_ND: np.ndarray) -> np.ndarray:
+    """Returns the matrix f64[D, D] that gives centred latents unit covariance, h @ matrix."""
+    values, axes = np.linalg.eigh(np.cov(h_ND.T))
+    return axes / np.sqrt(values)
 
 
 def row_of(method: str, steps: int | None, value: Any, measure: str = "W") -> dict[str, Any]:

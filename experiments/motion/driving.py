@@ -167,7 +167,7 @@ def measured(given: Experiment, controlled: bool) -> Rows:
         given: the run.
         controlled: False: the maps between the trained agents alone.
     """
-    encoded = pairs.trained_and_encoded(given)
+    encoded = pairs.train(given).encoded
     if controlled:
         found = moving.alignment_rows(encoded)
     else:
@@ -194,10 +194,7 @@ def _is_kept(key: str) -> bool:
 def interval(rows: Rows, measure: str, run: str, row: str) -> Interval | None:
     """Mean and 95 % t-interval over repetitions; None where it was not measured."""
     found = values(rows, measure, run, row)
-    if not np.isfinite(found).all():
-        return None
-    ends = pairs.interval(found.tolist())
-    return Interval(ends["mean"], ends["mean"] - ends["half"], ends["mean"] + ends["half"])
+    return pairs.cell(found.tolist()) if np.isfinite(found).all() else None
 
 
 def _table(rows: Rows, run: str, states: tuple[str, ...]) -> Table:

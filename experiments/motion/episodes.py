@@ -9,24 +9,21 @@ Shape key: A agents, N states, E episodes, T steps, D features, L state dimensio
 
 import dataclasses
 import functools
-import pathlib
-import tempfile
 from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 
-from socialjepa_jax import build, evaluation, loop
-from socialjepa_jax.agents import AgentState
+from experiments.motion import pairs
+from experiments.motion.carrying import whitener
 from socialjepa_jax.alignment.actions import response
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import MotionData
-from socialjepa_jax.data.resident import chunks
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.evaluation import controls
-from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.identifiability.reaching import LatentModel
 from socialjepa_jax.keys import Stream, agent_key
+from socialjepa_jax.objectives.coupled.members import width_of
 
 _EPISODES = 200  # folded into the key of an agent's world
 _CHUNK = 100  # images rendered or encoded at once
@@ -68,8 +65,7 @@ class World:
     def push(self) -> np.ndarray:
         """P f64[L, U], what an action adds to the state."""
         data = self.data
-        directions = Driven(data.num_latents, data.actions, data.share, data.seed).directions
-        return np.sqrt((1 - self.rho**2) * data.share)[:, None] * directions
+        return Driven(data.num_latents, data.actions, data.share, data.seed).push(self.rho)
 
     def step(self, z_EL: np.ndarray, actions_EU: np.ndarray) -> np.ndarray:
         """Returns the next states f64[E, L]."""
@@ -108,19 +104,9 @@ def train(chosen: Experiment) -> tuple[World, dict[str, Callable[[np.ndarray], n
         The world, and raw encoders u8[A, N, H, W, C] -> f32[A, N, D]: "trained", "untrained" and
         "pixels", as many principal components as the trained agents have features.
     """
-    dataset = chosen.data.load(pathlib.Path())
-    parts = build.build(chosen)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        feed = build.open_feed(chosen, dataset, parts, path, path)
-    fresh = parts.fresh_state()
-    trained = loop.train(parts.trainer, feed, parts.hparams)
-    dim = evaluation.encode_states(parts.trainer.encode, fresh, feed).shape[-1]
-
-    def encode(state: AgentState, shots: np.ndarray) -> np.ndarray:
-        pieces = chunks(list(shots), _CHUNK, lambda: None)
-        return encode_chunks(parts.trainer.encode, state, feed, pieces, shots.shape[1])
-
+    run = pairs.in_memory(chosen)
+    dataset, feed, trained = run.dataset, run.feed, run.train()
+    dim = width_of(chosen.objective)
     rows = np.flatnonzero(dataset.split_state == 0)
     by_camera = [controls.pixel_components(images, rows, dim) for images in dataset.images]
 
@@ -132,9 +118,11 @@ def train(chosen: Experiment) -> tuple[World, dict[str, Callable[[np.ndarray], n
         chosen, dataset.states, np.asarray(dataset.images), dataset.split_state == 0,
         feed.walks, feed.actions,
     )  # fmt: skip
-    spaces = {"trained": functools.partial(encode, trained)}
-    spaces |= {"untrained": functools.partial(encode, fresh), "pixels": project}
-    return world, spaces
+    spaces = {
+        name: functools.partial(run.encode, state, size=_CHUNK)
+        for name, state in (("trained", trained), ("untrained", run.fresh))
+    }
+    return world, {**spaces, "pixels": project}
 
 
 def space(
@@ -152,7 +140,7 @@ def space(
     states = raw(world.images[cameras]).astype(np.float64)
     train_AND = states[:, world.train]
     mean_A1D = train_AND.mean(1, keepdims=True)
-    turn_ADD = np.stack([_whitener(h) if white else np.eye(h.shape[1]) for h in train_AND])
+    turn_ADD = np.stack([whitener(h) if white else np.eye(h.shape[1]) for h in train_AND])
 
     def encode(shots: np.ndarray) -> np.ndarray:
         return (raw(shots) - mean_A1D) @ turn_ADD
@@ -163,11 +151,6 @@ def space(
         for walk, actions in zip(walks, world.actions)
     ]
     return Space(encode, (states - mean_A1D) @ turn_ADD, walks, models)
-
-
-def _whitener(h_ND: np.ndarray) -> np.ndarray:
-    values, axes = np.linalg.eigh(np.cov(h_ND.T))
-    return axes / np.sqrt(values)
 
 
 def play(world: World, encode: Callable | None, act: Act, starts_EL: np.ndarray, steps: int,

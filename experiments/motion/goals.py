@@ -161,13 +161,10 @@ class Measured:
         for planner, policy in policies.items():
             paths = episodes.play(world, None, policy, starts, task.steps, 1)
             rows += self._scored(np.repeat(paths, len(self.space.models), 0), planner, "oracle")
-        return [*rows, *self._lines("oracle")]
+        return [*rows, *self.lines("oracle")]
 
     def lines(self, source: str) -> Rows:
         """Rows of straight lines between latents, looked up in the agent's own library."""
-        return self._lines(source)
-
-    def _lines(self, source: str) -> Rows:
         rows, states = self.task.library, self.states
         goals = None if source == "oracle" else self.goals(source)
         found: dict[str, list[float]] = {"length ratio": [], "deviation": []}

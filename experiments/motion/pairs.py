@@ -4,21 +4,27 @@ Shape key: A agents, N states, D latents.
 """
 
 import dataclasses
+import functools
 import pathlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import ml_collections
 import numpy as np
 from scipy import stats
 
 from configs import motion_lejepa
-from socialjepa_jax import build, evaluation, loop, sharding
+from socialjepa_jax import alignment, build, evaluation, loop, sharding
+from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Agents, Experiment, from_config_dict
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.data.resident import chunks
 from socialjepa_jax.evaluation import evidence, moving
+from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
+from socialjepa_jax.report.tables import Interval
 
 
 def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
@@ -58,7 +64,7 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
     Returns:
         Rows as in alignment.json, with the number of their pair as 'seed'.
     """
-    encoded, rows = trained_and_encoded(chosen, **columns), []
+    encoded, rows = train(chosen, **columns).encoded, []
     count = len(chosen.agents.seeds)
     for first in range(0, count, 2):
         pixels = moving.Pixels(encoded.dataset) if controls and first == 0 else None
@@ -70,11 +76,56 @@ def run(chosen: Experiment, controls: bool = True, **columns: Sequence[float]) -
     return rows
 
 
-def trained_and_encoded(
-    chosen: Experiment, dataset: ViewDataset | None = None, **columns: Sequence[float]
-) -> evidence.Encoded:
-    """Trains all agents of an experiment and encodes the states of its world; see `train`."""
-    return train(chosen, dataset, **columns).encoded
+@dataclasses.dataclass(frozen=True, eq=False)
+class InMemory:
+    """An experiment without a folder: its data and its agents before training.
+
+    Attributes:
+        chosen: the experiment.
+        dataset: of the experiment.
+        parts: trainer and settings of the agents.
+        feed: what they are trained on; for a world in motion with `walks` and `actions`.
+    """
+
+    chosen: Experiment
+    dataset: ViewDataset
+    parts: build.Parts
+    feed: Any
+
+    @functools.cached_property
+    def fresh(self) -> AgentState:
+        """The agents at step 0."""
+        return self.parts.fresh_state()
+
+    def train(self, **columns: Sequence[float]) -> AgentState:
+        """Trains the agents; returns their state.
+
+        Args:
+            **columns: `hparams` that differ between agents, one value for each.
+        """
+        hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
+        by_agent = sharding.by_agent(self.parts.trainer.mesh)
+        settings = self.parts.hparams | sharding.put(hparams, by_agent)
+        return loop.train(self.parts.trainer, self.feed, settings)
+
+    def encode(self, state: AgentState, shots: Sequence[np.ndarray], size: int) -> np.ndarray:
+        """Encodes images u8[N, H, W, C] of each agent's own, `size` at once: f32[A, N, D]."""
+        pieces = chunks(list(shots), size, lambda: None)
+        return encode_chunks(self.parts.trainer.encode, state, self.feed, pieces, len(shots[0]))
+
+
+def in_memory(chosen: Experiment, cache: pathlib.Path | None = None) -> InMemory:
+    """Loads the data of an experiment and builds its agents; nothing is trained.
+
+    Args:
+        chosen: the experiment.
+        cache: folder of what is costly to make again; default: none is kept.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        dataset, parts = chosen.data.load(cache or path), build.build(chosen)
+        feed = build.open_feed(chosen, dataset, parts, path, cache or path)
+    return InMemory(chosen, dataset, parts, feed)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,39 +134,27 @@ class Outcome:
 
     Attributes:
         encoded: what they make of the states and of their walks.
-        rho_hat: f64[A], the correlation of successive embeddings that each measured on its training
-            pairs, a running mean.
+        state: the agents.
     """
 
     encoded: evidence.Encoded
-    rho_hat: np.ndarray
+    state: AgentState
 
 
-def train(
-    chosen: Experiment, dataset: ViewDataset | None = None, **columns: Sequence[float]
-) -> Outcome:
+def train(chosen: Experiment, **columns: Sequence[float]) -> Outcome:
     """Trains all agents of an experiment in memory and encodes the states of its world.
 
     Args:
         chosen: the experiment.
-        dataset: of the experiment, if it is loaded already.
         **columns: `hparams` that differ between agents, one value for each.
     """
-    dataset = chosen.data.load(pathlib.Path()) if dataset is None else dataset
-    parts = build.build(chosen)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        feed = build.open_feed(chosen, dataset, parts, path, path)
-    fresh = parts.fresh_state()
-    seen = evidence.gather(parts.trainer, fresh, fresh, feed)
-    hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
-    by_agent = sharding.by_agent(parts.trainer.mesh)
-    state = loop.train(parts.trainer, feed, parts.hparams | sharding.put(hparams, by_agent))
-    latents_AND = evaluation.encode_states(parts.trainer.encode, state, feed)
-    walks = evidence.encode_walks(parts.trainer, state, feed)
-    seen = dataclasses.replace(seen, walks=walks)
-    rho_hat = np.asarray(sharding.fetch(state.aux["rho"]), np.float64)
-    return Outcome(evidence.Encoded(chosen, dataset, latents_AND, seen), rho_hat)
+    run = in_memory(chosen)
+    trainer, feed = run.parts.trainer, run.feed
+    seen = evidence.gather(trainer, run.fresh, run.fresh, feed)
+    state = run.train(**columns)
+    latents_AND = evaluation.encode_states(trainer.encode, state, feed)
+    seen = dataclasses.replace(seen, walks=evidence.encode_walks(trainer, state, feed))
+    return Outcome(evidence.Encoded(chosen, run.dataset, latents_AND, seen), state)
 
 
 def trained(rows: Sequence[Row]) -> list[Row]:
@@ -142,6 +181,18 @@ def lasting(steps: int) -> dict[str, int]:
     """Returns the changes for `experiment` that make a run of these steps one call."""
     rhythm = ("steps", "steps_per_call", "log_every", "eval_every", "save_every")
     return {f"run__{name}": steps for name in rhythm}
+
+
+def r2_of_map(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    """Fits y ~ W x by ridge on some rows of [N, D] and [N, E]; returns its R2 on others."""
+    return alignment.r2(alignment.fit(x[train], y[train]), x[test], y[test])
+
+
+def cell(numbers: Sequence[float]) -> Interval:
+    """Returns the mean and the 95 % t-interval as a cell of a table."""
+    found = interval(numbers)
+    mean, half = found["mean"], found["half"]
+    return Interval(mean, mean - half, mean + half)
 
 
 def interval(numbers: Sequence[float]) -> dict[str, float]:

@@ -171,19 +171,12 @@ def _table(rows: Rows) -> Table:
              "length ratio": "length ratio", "deviation": "deviation"}  # fmt: skip
     lines = []
     for space, planner, goal in keys:
-        cells = {
-            name: _interval([np.atleast_1d(v)[-1] for v in values(rows, space, planner, goal,
-                             "distance" if name == "end" else name)])
-            for name in shown
-        }  # fmt: skip
+        cells: dict[str, Interval | None] = {}
+        for name in shown:
+            measure = "distance" if name == "end" else name
+            last = [np.atleast_1d(v)[-1] for v in values(rows, space, planner, goal, measure)]
+            cells[name] = pairs.cell(last) if last else None
         lines.append(Row(f"{space}, {planner}, {goal}", cells))
     columns = [Column(name, label, digits=3) for name, label in shown.items()]
     return Table(columns, lines, corner="space, planner, goal",
                  caption="Means over pairs of agents with 95 % t-intervals.")  # fmt: skip
-
-
-def _interval(numbers: list[float]) -> Interval | None:
-    if not numbers:
-        return None
-    found = pairs.interval(numbers)
-    return Interval(found["mean"], found["mean"] - found["half"], found["mean"] + found["half"])

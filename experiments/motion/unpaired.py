@@ -108,10 +108,7 @@ def measured(scale: str, world: str, agents: list[carrying.Codes]) -> Rows:
 def interval(rows: Rows, **where: Any) -> Interval | None:
     """Mean and 95 % t-interval over pairs of agents of the selected row; None without one."""
     chosen = findings.select(rows, **where)
-    if not chosen:
-        return None
-    found = pairs.interval(chosen[0]["values"])
-    return Interval(found["mean"], found["mean"] - found["half"], found["mean"] + found["half"])
+    return pairs.cell(chosen[0]["values"]) if chosen else None
 
 
 def _lost(rows: Rows, label: str, index: int, dash: style.Dash = "-", **where: Any) -> figures.Line:

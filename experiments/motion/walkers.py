@@ -6,7 +6,6 @@ Shape key: A agents, N states, T steps of a walk, D features, L latents, M actio
 import dataclasses
 import functools
 import pathlib
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,13 +15,10 @@ import numpy as np
 from absl import logging
 
 from experiments.motion import inverse, pairs
-from socialjepa_jax import build, loop
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import MotionData
-from socialjepa_jax.data.resident import chunks
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.evaluation import controls
-from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.keys import Stream, agent_key
 
 _WALKS = {"passive": 100, "three": 101, "one": 102}  # folded into the key of an agent's world
@@ -96,12 +92,9 @@ def _train(plan: Plan, seeds: Sequence[int]) -> Codes:
     chosen = pairs.experiment(seeds, **plan.changes)
     data = chosen.data
     assert isinstance(data, MotionData)
-    dataset = data.load(pathlib.Path())
-    parts = build.build(chosen)
-    with tempfile.TemporaryDirectory() as folder:
-        feed = build.open_feed(chosen, dataset, parts, pathlib.Path(folder), pathlib.Path(folder))
-    fresh = parts.fresh_state()
-    trained = loop.train(parts.trainer, feed, parts.hparams)
+    run = pairs.in_memory(chosen)
+    dataset = run.dataset
+    trained = run.train()
     images, known = _walks(plan, chosen, data)
     images["states"] = np.stack([dataset.images[k] for k in chosen.agents.cameras])
     count = len(seeds)
@@ -109,12 +102,11 @@ def _train(plan: Plan, seeds: Sequence[int]) -> Codes:
     codes = known | {"states": np.stack([dataset.states] * count)}
     codes["test"] = np.stack([dataset.split_state.astype(bool)] * count)
 
-    def encode(state: Any, shots: np.ndarray) -> np.ndarray:
-        pieces = chunks(list(shots), min(_CHUNK, shots.shape[1]), lambda: None)
-        return encode_chunks(parts.trainer.encode, state, feed, pieces, shots.shape[1])
-
-    for space, state in (("trained", trained), ("untrained", fresh)):
-        codes |= {f"{space}/{what}": encode(state, shots) for what, shots in images.items()}
+    for space, state in (("trained", trained), ("untrained", run.fresh)):
+        codes |= {
+            f"{space}/{what}": run.encode(state, shots, min(_CHUNK, shots.shape[1]))
+            for what, shots in images.items()
+        }
     codes |= _each(count, lambda k: _components({what: v[k] for what, v in images.items()}))
     return codes
 
@@ -140,7 +132,7 @@ def _driven(data: MotionData, name: str) -> tuple[Driven, np.ndarray]:
 def _push(data: MotionData, name: str) -> np.ndarray:
     """What an action adds to the state: f64[L, M]."""
     driven, rho = _driven(data, name)
-    return np.sqrt((1 - rho**2) * data.share)[:, None] * driven.directions
+    return driven.push(rho)
 
 
 def _walk(

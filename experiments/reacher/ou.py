@@ -19,7 +19,6 @@ of nine agents do not find the wrist; R2 of W between two cameras is 0.96.
 
 import itertools
 import pathlib
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,10 +27,9 @@ from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
 from experiments.reacher import runs, scores
 from experiments.reacher.runs import Codes, Condition
-from socialjepa_jax import alignment
 from socialjepa_jax.data.reacher.dataset import NAMES
 from socialjepa_jax.report import figures, style
-from socialjepa_jax.report.tables import Column, Interval, Row, Table
+from socialjepa_jax.report.tables import Column, Row, Table
 
 PAPER = {0.3: 0.67, 0.5: 0.86, 0.7: 0.93, 0.8: 0.94, 0.9: 0.95, 0.95: 0.95, 0.99: 0.95}
 RHOS: dict[str, tuple[float, ...]] = {"smoke": (0.5, 0.9)}
@@ -81,17 +79,10 @@ def translations(first: Codes, second: Codes) -> Rows:
         "mismatched": [(a, np.random.default_rng(0).permutation(b)) for a, b in zip(x, y)],
     }
     return [
-        {"pair": k, "subject": name, "W": _r2_of_w(a, b)}
+        {"pair": k, "subject": name, "W": pairs.r2_of_map(a, b, *scores.halves(len(a)))}
         for name, chosen in subjects.items()
         for k, (a, b) in enumerate(chosen)
     ]
-
-
-def _r2_of_w(x: np.ndarray, y: np.ndarray) -> float:
-    fit, test = scores.halves(len(x))
-    linear_map = alignment.fit(x[fit], y[fit])
-    predicted = linear_map.forward(x[test])
-    return float(alignment.prediction_r2(predicted, y[test], y[fit].std(0)))
 
 
 def over_rho(rows: Rows, column: str) -> dict[float, float]:
@@ -220,15 +211,9 @@ def table(rows: Rows) -> Table:
     lines = []
     for rho in over_rho(rows, "seed"):
         chosen = findings.select(rows, rho=rho, camera=0, **{"lambda": weight(rho)})
-        cells = {key: _cell([row[name] for row in chosen]) for key, name in names.items()}
+        cells = {key: pairs.cell([row[name] for row in chosen]) for key, name in names.items()}
         lines.append(Row(f"{rho:g}", {"paper": PAPER[rho], **cells}))
     return Table(columns, lines, corner="rho", caption="R2, mean and 95 % interval over agents.")
-
-
-def _cell(values: Sequence[float]) -> Interval:
-    found = pairs.interval(values)
-    mean, half = found["mean"], found["half"]
-    return Interval(mean, mean - half, mean + half)
 
 
 def plot(rows: Rows) -> Plot:

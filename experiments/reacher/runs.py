@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import pathlib
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +19,10 @@ import numpy as np
 
 from configs import reacher_lejepa
 from experiments.motion import pairs
-from socialjepa_jax import build, config, loop, sharding
+from socialjepa_jax import config, sharding
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import ReacherData, cache
 from socialjepa_jax.data.reacher.grid import Grid
-from socialjepa_jax.data.resident import chunks
-from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.models.cnn import CNNConfig
 from socialjepa_jax.models.patch_net import PatchNetConfig
 
@@ -165,21 +162,11 @@ def measured(data: ReacherData, process: str, folder: pathlib.Path) -> np.ndarra
 
 def _train(chosen: Experiment, folder: pathlib.Path) -> np.ndarray:
     """Trains agents; returns what they encode before and after: f32[2, A, R, D]."""
-    data = _data(chosen)
-    dataset = data.load(folder)
-    parts = build.build(chosen)
-    with tempfile.TemporaryDirectory() as place:
-        feed = build.open_feed(chosen, dataset, parts, pathlib.Path(place), folder)
-    shown_ARHWC = _shown(chosen, feed.at(0).frames, folder)
-    fresh_state = parts.fresh_state()
-    before = _encode(parts.trainer, fresh_state, feed, shown_ARHWC)
-    state = loop.train(parts.trainer, feed, parts.hparams)
-    return np.stack([before, _encode(parts.trainer, state, feed, shown_ARHWC)])
-
-
-def _encode(trainer: Any, state: Any, feed: Any, images: list[np.ndarray]) -> np.ndarray:
-    shown = chunks(images, min(_CHUNK, len(images[0])), lambda: None)
-    return encode_chunks(trainer.encode, state, feed, shown, len(images[0]))
+    run = pairs.in_memory(chosen, folder)
+    shown_ARHWC = _shown(chosen, run.feed.at(0).frames, folder)
+    size = min(_CHUNK, len(shown_ARHWC[0]))
+    before = run.encode(run.fresh, shown_ARHWC, size)
+    return np.stack([before, run.encode(run.train(), shown_ARHWC, size)])
 
 
 def _shown(chosen: Experiment, frames_AP: jax.Array, folder: pathlib.Path) -> list[np.ndarray]:

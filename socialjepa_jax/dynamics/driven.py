@@ -48,6 +48,10 @@ class Driven:
         q_DD, r_DD = np.linalg.qr(rng.normal(size=(self.dim, self.dim)))
         return (q_DD * np.sign(np.diagonal(r_DD)))[:, : self.actions]
 
+    def push(self, rho_D: np.ndarray) -> np.ndarray:
+        """Returns what actions add to the state: sqrt((1 - rho^2) s) B, f64[D, M]."""
+        return np.sqrt((1 - rho_D**2) * self.share)[:, None] * self.directions
+
     def walk(
         self, rho_D: jax.Array, key: jax.Array, steps: int, feedback: float = 0.0
     ) -> tuple[jax.Array, jax.Array]:

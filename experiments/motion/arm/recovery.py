@@ -26,14 +26,14 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs, walkers
 from experiments.motion.arm import turns
-from socialjepa_jax import alignment
+from socialjepa_jax import sharding
 from socialjepa_jax.config import Agents
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.toys.motion import ARM
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.readouts import r2_of_states, readout_r2
-from socialjepa_jax.evaluation.splits import Split, splits
+from socialjepa_jax.evaluation.splits import splits
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
@@ -95,12 +95,13 @@ def _kept(path: pathlib.Path, scale: str, world: str, camera: int, seed: int) ->
         evidence = outcome.encoded.evidence
         assert evidence.walks is not None
         h_ND = outcome.encoded.latents[0]
+        rho_hat = sharding.fetch(outcome.state.aux["rho"])  # a running mean over training pairs
         moves_T = np.square(np.diff(evidence.walks.latents[0].astype(np.float64), axis=0)).sum(1)
         trace = np.trace(np.cov(h_ND.T.astype(np.float64)))  # a walk knows it less well
         return {
             "trained": h_ND,
             "untrained": evidence.untrained[0],
-            "trained_apart": 1.0 - outcome.rho_hat[0],
+            "trained_apart": 1.0 - np.float64(rho_hat[0]),
             "fresh_apart": moves_T.mean() / (2.0 * trace),
         }
 
@@ -144,7 +145,8 @@ def _rows(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
     """R2 of the state by both agents, and of W from the first to the second."""
     split = splits(dataset)[0]
     assert dataset.states is not None
-    rows: Rows = [{"row": "pair", "r2": _r2_of_map(*(c["trained"] for c in codes), split)}]
+    r2 = pairs.r2_of_map(*(c["trained"] for c in codes), split.train, split.test)
+    rows: Rows = [{"row": "pair", "r2": r2}]
     for agent, of_agent in enumerate(codes):
         found = readout_r2(of_agent["trained"], dataset.states, split)
         rows.append(
@@ -155,13 +157,6 @@ def _rows(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
     return rows
 
 
-def _r2_of_map(x: np.ndarray, y: np.ndarray, split: Split) -> float:
-    """Held-out R2 of the ridge map of one space to another."""
-    linear_map = alignment.fit(x[split.train], y[split.train])
-    predicted = linear_map.forward(x[split.test])
-    return alignment.prediction_r2(predicted, y[split.test], y[split.train].std(0))
-
-
 def _controls(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
     """What the controls hold of the state (mean of both cameras), and R2 of their W."""
     split, states = splits(dataset)[0], dataset.states
@@ -170,7 +165,7 @@ def _controls(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
     found: Rows = []
     for name, spaces in (("untrained", [c["untrained"] for c in codes]), ("pixel PCA", components)):
         state = np.mean([readout_r2(z, states, split) for z in spaces])
-        r2 = _r2_of_map(*spaces, split)
+        r2 = pairs.r2_of_map(*spaces, split.train, split.test)
         found.append({"row": name, "state": float(state), "r2": r2})
     return found
 

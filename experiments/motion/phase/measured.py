@@ -6,7 +6,6 @@ Shape key: A agents, N states, D latents, L states.
 import functools
 import json
 import pathlib
-import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from experiments.findings import Rows
 from experiments.motion import pairs
 from experiments.motion.five import apart_norms
 from experiments.motion.phase.cells import CELLS, Cell
-from socialjepa_jax import alignment, build
+from socialjepa_jax import alignment
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.toys.motion import MAX_LATENTS
 from socialjepa_jax.evaluation.evidence import Encoded, Evidence
@@ -128,13 +127,10 @@ def _controls(cell: Cell, scale: str) -> Rows:
     """Untrained agents and principal components of pixels, as wide as the agents' latents."""
     changes = _changes(cell, scale) | {"data__pool": SMALL["data__pool"], "run__batch_size": 16}
     chosen = pairs.experiment(_seeds(cell, 1), **changes)
-    dataset, parts = chosen.data.load(pathlib.Path()), build.build(chosen)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder)
-        feed = build.open_feed(chosen, dataset, parts, path, path)
-    z_AND = encode_states(parts.trainer.encode, parts.fresh_state(), feed)
-    encoded = Encoded(chosen, dataset, z_AND, Evidence(z_AND, z_AND))
-    pixels = Pixels(dataset)
+    run = pairs.in_memory(chosen)
+    z_AND = encode_states(run.parts.trainer.encode, run.fresh, run.feed)
+    encoded = Encoded(chosen, run.dataset, z_AND, Evidence(z_AND, z_AND))
+    pixels = Pixels(run.dataset)
     spaces = {
         RowName.UNTRAINED: z_AND,
         RowName.PIXEL_PCA: [pixels.pca(k, cell.outputs) for k in (0, 1)],

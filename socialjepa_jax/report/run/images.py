@@ -60,7 +60,7 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
 
 
 def known(dataset: ViewDataset) -> html.Html | None:
-    """What a reader must know of the data: its facts, and the states that were dropped."""
+    """Lists the facts of the data and its dropped states; None if there are none."""
     terms: dict[str, str] = dict(dataset.facts)
     if dataset.num_dropped:
         terms["Dropped"] = (
