@@ -261,9 +261,8 @@ class Trainer:
         good = finite & alive
 
         def chosen(path: tuple, new: jax.Array, old: jax.Array) -> jax.Array:
-            names = {str(getattr(entry, "key", "")) for entry in path}
-            own = [fine & alive for name, fine in members.items() if name in names]
-            return jnp.where(own[0] if own else good, new, old)
+            member = getattr(path[1], "key", None) if len(path) > 1 else None  # of params, aux, ...
+            return jnp.where(members[member] & alive if member in members else good, new, old)
 
         kept = jax.tree_util.tree_map_with_path(chosen, after, before)
         return replace(

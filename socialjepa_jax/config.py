@@ -278,7 +278,7 @@ class Experiment:
                 f"agents.partners={agents.partners} must name a second camera for each agent if "
                 f"the objective is coupled, and none otherwise; it is {self.objective.kind!r}"  # type: ignore[attr-defined]
             )
-        if ("members" in dir(self.objective)) != bool(agents.partner_seeds):
+        if hasattr(self.objective, "members") != bool(agents.partner_seeds):
             raise InputError(
                 f"agents.partner_seeds={agents.partner_seeds} must be given where both models "
                 f"learn, and not otherwise; the objective is {self.objective.kind!r}"  # type: ignore[attr-defined]

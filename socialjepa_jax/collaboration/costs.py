@@ -56,8 +56,8 @@ def of_step(objective: Objective, batch_size: int) -> StepCost:
         return StepCost(own, 0.0, total - own, 4 * sent)
     if isinstance(objective, Taught):
         own = flops.step(objective.objective, batch_size)
-        teacher = forward(objective.teacher, batch_size)
-        sent = batch_size * width_of(objective.teacher)
+        teacher = forward(objective.taught_by, batch_size)
+        sent = batch_size * width_of(objective.taught_by)
         return StepCost(own, teacher, total - own - teacher, 4 * sent)
     return StepCost(total, 0.0, 0.0, 0)
 

@@ -63,7 +63,7 @@ def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) 
     batch = batch_shapes(objective, batch_size, shape)
     taught = {}
     if isinstance(objective, Taught):
-        drawn = jax.eval_shape(objective.teacher.init, jax.random.key(0))
+        drawn = jax.eval_shape(objective.taught_by.init, jax.random.key(0))
         theirs = dict(zip(("params", "aux"), drawn))
         taught = {"teacher": theirs | {name: batch["b"][name] for name in ("mean", "std")}}
 

@@ -8,6 +8,7 @@ teacher or W. Directions are student -> teacher, the inverse of those of probes.
 Shape key: B batch, H height, W width, C channels, D student features, E teacher features.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import jax
@@ -83,7 +84,8 @@ class Migration:
                 f"teacher_width={self.teacher_width} stands for {self._widths[1]} features, the "
                 f"teacher's latents have {width}"
             )
-        return Taught(self, teacher)
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Taught(**own, taught_by=teacher)
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:
         """Returns {'student'} and {'student', 'link'}; a learned map has parameters 'link' too."""
@@ -123,28 +125,17 @@ class Migration:
 
 
 @dataclass(frozen=True)
-class Taught:
+class Taught(Migration):
     """A `Migration` with its teacher's objective; `hparams['teacher']` holds the teacher itself.
 
     That is {'params', 'aux', 'mean', 'std'} of an agent of the teacher's run: constants, which no
     checkpoint holds.
 
     Attributes:
-        migration: the settings.
-        teacher: the teacher's objective.
+        taught_by: the teacher's objective.
     """
 
-    migration: Migration
-    teacher: Objective
-
-    @property
-    def objective(self) -> Objective:
-        """The student's."""
-        return self.migration.objective
-
-    def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """See `Migration.init`."""
-        return self.migration.init(key)
+    taught_by: Objective = dataclasses.field(kw_only=True)
 
     def loss(
         self,
@@ -159,21 +150,21 @@ class Taught:
 
         Metrics are the student's own, 'coupling' (the unweighted term) and those of `link.fresh`.
         """
-        own, link = self.migration, self.migration.link
+        link = self.link
         a = {**batch["a"], "step": batch["step"], "draw": batch["draw"]}
-        alone, (student, metrics) = own.objective.loss(
+        alone, (student, metrics) = self.objective.loss(
             params["student"], aux["student"], a, key, hparams, reduce
         )
-        x_BD = own.objective.encode(params["student"], aux["student"], a["image"])["latent"]
+        x_BD = self.encode(params, aux, a["image"])["latent"]
         y_BE = link.partners(self._seen(batch["b"], hparams), reduce)
         x_BD = x_BD.astype(jnp.float32)
         predicted = link.forward(params.get("link", {}), aux["link"], x_BD)
         term = links.squared_distance(predicted, y_BE, reduce)
-        beta = hparams.get("beta", own.weight) * aux["link"]["ready"]
+        beta = hparams.get("beta", self.weight) * aux["link"]["ready"]
         state = link.update(aux["link"], x_BD, y_BE, batch["step"], reduce)
         metrics = {**metrics, "coupling": jax.lax.stop_gradient(term)}
         metrics |= links.fresh(predicted, x_BD, y_BE, aux["link"], reduce)
-        total = hparams.get("own", own.own) * alone + beta * term
+        total = hparams.get("own", self.own) * alone + beta * term
         return total, ({"student": student, "link": state}, metrics)
 
     def _seen(self, batch: Batch, hparams: HParams) -> jax.Array:
@@ -182,21 +173,5 @@ class Taught:
         mean, std = (batch[name][None, None, None] for name in ("mean", "std"))
         pixels = batch["image"] * std + mean
         images = normalize(pixels, teacher["mean"], teacher["std"])
-        y_BE = self.teacher.encode(teacher["params"], teacher["aux"], images)["latent"]
+        y_BE = self.taught_by.encode(teacher["params"], teacher["aux"], images)["latent"]
         return jax.lax.stop_gradient(y_BE.astype(jnp.float32))
-
-    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """See `Migration.after_update`."""
-        return self.migration.after_update(params, aux, step, hparams)
-
-    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
-        """See `Migration.encode`."""
-        return self.migration.encode(params, aux, images)
-
-    def groups(self, params: Params) -> Params:
-        """See `Migration.groups`."""
-        return self.migration.groups(params)
-
-    def project(self, params: Params) -> Params:
-        """See `Migration.project`."""
-        return self.migration.project(params)
