@@ -73,6 +73,23 @@ class Splits:
         if not 0 < self.test_states < 1:
             raise InputError(f"test_states={self.test_states} must be in (0, 1)")
 
+    def draw(self, count: int, stream: int, of: str, field: str = "test_states") -> np.ndarray:
+        """Draws the held-out ones of numbered states or groups of states: i64[held out].
+
+        Args:
+            count: of states or groups.
+            stream: number of the draw; draws of one seed differ by it.
+            of: what is counted, for messages, with its number.
+            field: name of the share, for messages.
+
+        Raises:
+            InputError: nothing or everything would be held out.
+        """
+        held_out = round(self.test_states * count)
+        if not 0 < held_out < count:
+            raise InputError(f"{field}={self.test_states} of {of} leaves one side empty")
+        return np.random.default_rng([self.seed, stream]).permutation(count)[:held_out]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ObservationTable:
@@ -229,6 +246,42 @@ class Film:
     images: np.ndarray
     states: np.ndarray
     calm: np.ndarray
+
+
+def world_dataset(
+    name: str,
+    images_KNHWC: np.ndarray,
+    states_NL: np.ndarray,
+    state_names: tuple[str, ...],
+    splits: Splits,
+) -> ViewDataset:
+    """Makes the data set of a world of continuous states: one object, states held out at random.
+
+    Args:
+        name: of the world.
+        images_KNHWC: uint8, as each camera sees the states.
+        states_NL: f32.
+        state_names: of its columns.
+        splits: `test_states` of the states are held out.
+    """
+    count = len(states_NL)
+    order_N = np.random.default_rng(splits.seed).permutation(count)
+    zeros = np.zeros(count, np.int32)
+    return ViewDataset(
+        name=name,
+        images=images_KNHWC,
+        state_ids=np.arange(count, dtype=np.int64),
+        instance_ids=zeros,
+        labels=zeros,
+        label_names=("world",),
+        factors=zeros[:, None],
+        factor_names=("category",),
+        split_state=(order_N < round(splits.test_states * count)).astype(np.int32),
+        split_instance=zeros,
+        overlap=0.0,
+        states=states_NL,
+        state_names=state_names,
+    )
 
 
 def check_columns(columns: Sequence[tuple[str, str]]) -> None:

@@ -104,13 +104,8 @@ def _camera_view(
 
 
 def _split_states(num_states: int, splits: Splits) -> np.ndarray:
-    num_test = round(splits.test_states * num_states)
-    if not 0 < num_test < num_states:
-        raise InputError(
-            f"test_states={splits.test_states} of {num_states} states leaves one side empty"
-        )
     split = np.zeros(num_states, np.int32)
-    split[np.random.default_rng([splits.seed, 0]).permutation(num_states)[:num_test]] = 1
+    split[splits.draw(num_states, 0, f"{num_states} states")] = 1
     return split
 
 

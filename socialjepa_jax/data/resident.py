@@ -7,6 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -110,35 +111,30 @@ def image_batch(
     return {"image": normalize(augmented, mean, std), "index": index, "mean": mean, "std": std}
 
 
-class ResidentFeed:
-    """Feeds one source at every step; see `data.protocols.ImageFeed`."""
+class HeldFeed:
+    """Feeds one source at every step, of images that are in memory; see `ImageFeed`.
+
+    A subclass sets `mean`, `std` and `_source`.
+    """
+
+    mean: jax.Array
+    std: jax.Array
+    _source: Any
 
     def __init__(self, images_KNHWC: np.ndarray, opening: Opening) -> None:
-        """Puts each agent's own images on its devices.
+        """Keeps what is asked for while a run goes on.
 
         Args:
-            images_KNHWC: uint8, the images of all cameras.
+            images_KNHWC: uint8, all states as all cameras see them.
             opening: the run's needs.
         """
         self.cameras, self.good = opening.cameras, np.ones(images_KNHWC.shape[1], bool)
         self._images, self._opening = images_KNHWC, opening
-        rows, cameras = opening.train_rows, opening.cameras
-        put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
-        statistics = [channel_statistics(images_KNHWC[camera][rows]) for camera in cameras]
-        self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
-        self._source = ResidentImages(
-            put(flat_rows(np.stack([images_KNHWC[camera] for camera in cameras]))),
-            put(np.tile(rows.astype(np.int32), (len(cameras), 1))),
-            self.mean,
-            self.std,
-            images_KNHWC.shape[2:],
-            opening.augmentation,
-        )
 
     def begin(self, passed_over: np.ndarray) -> None:
         """Does nothing: the step itself counts the draws that are passed over."""
 
-    def at(self, step: int) -> ResidentImages:
+    def at(self, step: int) -> Any:
         """Returns the same source at every step."""
         return self._source
 
@@ -153,6 +149,31 @@ class ResidentFeed:
 
     def close(self) -> None:
         """Does nothing: no worker runs."""
+
+
+class ResidentFeed(HeldFeed):
+    """Feeds the images of each agent's camera, held on its devices; see `ImageFeed`."""
+
+    def __init__(self, images_KNHWC: np.ndarray, opening: Opening) -> None:
+        """Puts each agent's own images on its devices.
+
+        Args:
+            images_KNHWC: uint8, the images of all cameras.
+            opening: the run's needs.
+        """
+        super().__init__(images_KNHWC, opening)
+        rows, cameras = opening.train_rows, opening.cameras
+        put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
+        statistics = [channel_statistics(images_KNHWC[camera][rows]) for camera in cameras]
+        self.mean, self.std = (put(np.stack(part)) for part in zip(*statistics))
+        self._source = ResidentImages(
+            put(flat_rows(np.stack([images_KNHWC[camera] for camera in cameras]))),
+            put(np.tile(rows.astype(np.int32), (len(cameras), 1))),
+            self.mean,
+            self.std,
+            images_KNHWC.shape[2:],
+            opening.augmentation,
+        )
 
 
 def chunks(

@@ -79,9 +79,9 @@ DATA = (
     ),
     Mutant(
         "the held-out share of states is trained on",
-        _PAIRING,
-        "permutation(num_states)[:num_test]] = 1",
-        "permutation(num_states)[num_test:]] = 1",
+        _BASE,
+        "permutation(count)[:held_out]",
+        "permutation(count)[held_out:]",
         _PAIRS,
     ),
     Mutant(

@@ -172,14 +172,8 @@ class FramesData:
         """Draws the held-out moments bool[T], and those that are left out beside them."""
         blocks = np.arange(count) // self.block
         total = int(blocks.max()) + 1
-        num_test = round(self.splits.test_states * total)
-        if not 0 < num_test < total:
-            raise InputError(
-                f"splits.test_states={self.splits.test_states} of {total} blocks of {self.block} "
-                f"of {count} moments leaves one side empty"
-            )
-        rng = np.random.default_rng([self.splits.seed, 3])
-        held_out = np.isin(blocks, rng.permutation(total)[:num_test])
+        of = f"{total} blocks of {self.block} of {count} moments"
+        held_out = np.isin(blocks, self.splits.draw(total, 3, of, "splits.test_states"))
         near = np.convolve(held_out, np.ones(2 * self.margin + 1), "same") > 0
         return held_out, near & ~held_out
 

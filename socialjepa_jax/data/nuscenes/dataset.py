@@ -173,14 +173,9 @@ class NuScenesData:
         of_sample = {"scene": frames.scene_token, "log": frames.log, "token": frames.token}
         groups = _numbers(of_sample[self.split_by])
         total = int(groups.max()) + 1
-        num_test = round(self.splits.test_states * total)
-        if not 0 < num_test < total:
-            raise InputError(
-                f"splits.test_states={self.splits.test_states} of {total} "
-                f"{self.split_by}s leaves one side empty"
-            )
-        rng = np.random.default_rng([self.splits.seed, 2])
-        return np.isin(groups, rng.permutation(total)[:num_test]).astype(np.int32)
+        of = f"{total} {self.split_by}s"
+        drawn = self.splits.draw(total, 2, of, "splits.test_states")
+        return np.isin(groups, drawn).astype(np.int32)
 
     def _facts(self, frames: KeyFrames, rows: list[int], lacking: np.ndarray) -> dict[str, str]:
         """Returns what a reader must know: heading -> text."""

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from socialjepa_jax import dynamics
-from socialjepa_jax.data.base import Splits, ViewDataset
+from socialjepa_jax.data.base import Splits, ViewDataset, world_dataset
 from socialjepa_jax.data.protocols import Opening
 from socialjepa_jax.data.reacher import rendering, trajectories
 from socialjepa_jax.data.reacher.grid import Grid
@@ -172,24 +172,8 @@ class ReacherData:
         states = self.measured(cache_dir)
         rows = Grid(self.grid).index(states)
         images = [self.images(k, cache_dir)[rows] for k in range(self.num_cameras)]
-        order_N = np.random.default_rng(self.splits.seed).permutation(self.states)
-        test = order_N < round(self.splits.test_states * self.states)
-        zeros = np.zeros(self.states, np.int32)
-        return ViewDataset(
-            name=self.kind,
-            images=np.stack(images),
-            state_ids=np.arange(self.states, dtype=np.int64),
-            instance_ids=zeros,
-            labels=zeros,
-            label_names=("world",),
-            factors=zeros[:, None],
-            factor_names=("category",),
-            split_state=test.astype(np.int32),
-            split_instance=zeros,
-            overlap=0.0,
-            states=states.astype(np.float32),
-            state_names=NAMES,
-        )
+        states = states.astype(np.float32)
+        return world_dataset(self.kind, np.stack(images), states, NAMES, self.splits)
 
     def open_feed(self, dataset: ViewDataset, opening: Opening) -> "ReacherFeed":
         """Opens the feed of a run; see `data.protocols.Data`."""

@@ -21,9 +21,9 @@ from jax.sharding import PartitionSpec as P
 from socialjepa_jax import dynamics, sharding
 from socialjepa_jax.data import order
 from socialjepa_jax.data.augment.colour import normalize
-from socialjepa_jax.data.base import Film, Splits, ViewDataset
+from socialjepa_jax.data.base import Film, Splits, ViewDataset, world_dataset
 from socialjepa_jax.data.protocols import Batch, Opening
-from socialjepa_jax.data.resident import channel_statistics, chunks, flat_rows, from_rows
+from socialjepa_jax.data.resident import HeldFeed, channel_statistics, chunks, flat_rows, from_rows
 from socialjepa_jax.data.toys import motion
 from socialjepa_jax.dynamics.driven import Driven
 from socialjepa_jax.dynamics.gennorm import warp
@@ -213,25 +213,7 @@ class MotionData:
         states = np.asarray(process.stationary(params, key, self.states))
         keys = jax.random.split(jax.random.fold_in(key, _FLICKER), self.num_cameras)
         images = [self.photograph(states, k, keys[k]) for k in range(self.num_cameras)]
-        ids = np.arange(self.states)
-        order_N = np.random.default_rng(self.splits.seed).permutation(self.states)
-        test = order_N < round(self.splits.test_states * self.states)
-        zeros = np.zeros(self.states, np.int32)
-        return ViewDataset(
-            name=self.kind,
-            images=np.stack(images),
-            state_ids=ids.astype(np.int64),
-            instance_ids=zeros,
-            labels=zeros,
-            label_names=("world",),
-            factors=zeros[:, None],
-            factor_names=("category",),
-            split_state=test.astype(np.int32),
-            split_instance=zeros,
-            overlap=0.0,
-            states=states,
-            state_names=self.state_names,
-        )
+        return world_dataset(self.kind, np.stack(images), states, self.state_names, self.splits)
 
     def photograph(
         self,
@@ -493,7 +475,7 @@ def _change(data: PairData, image_HWC: jax.Array, key: jax.Array) -> jax.Array:
     return jnp.clip((image_HWC * brightness - mean) * contrast + mean, 0.0, 1.0)
 
 
-class PoolFeed:
+class PoolFeed(HeldFeed):
     """Feeds pairs of successive images made beforehand; see `data.protocols.ImageFeed`."""
 
     def __init__(self, data: PairData, dataset: ViewDataset, opening: Opening) -> None:
@@ -512,8 +494,8 @@ class PoolFeed:
                 f"config.data.pool={data.pool} is less than config.run.batch_size="
                 f"{opening.batch_size}"
             )
-        self.cameras, self.good = opening.cameras, np.ones(dataset.num_states, bool)
-        self._images, self._opening, self._data = np.asarray(dataset.images), opening, data
+        super().__init__(np.asarray(dataset.images), opening)
+        self._data = data
         self._seeds = [int(seed) for seed in sharding.fetch(opening.seeds)]
         self._put = functools.partial(sharding.put, sharding=sharding.by_agent(opening.mesh))
         frames = [self._frames(k) for k in range(len(self.cameras))]
@@ -535,25 +517,6 @@ class PoolFeed:
 
     def _key(self, agent: int, draw: int) -> jax.Array:
         return jax.random.fold_in(agent_key(self._seeds[agent], Stream.WORLD), draw)
-
-    def begin(self, passed_over: np.ndarray) -> None:
-        """Does nothing: the step itself counts the draws that are passed over."""
-
-    def at(self, step: int) -> MotionPool | MotionStream:
-        """Returns the same source at every step."""
-        return self._source
-
-    def states(self) -> Iterator[np.ndarray]:
-        """Yields all states in chunks: u8[A, chunk, H, W, C], padded with the last."""
-        per_agent = [self._images[camera] for camera in self.cameras]
-        return chunks(per_agent, self._opening.chunk, self._opening.check)
-
-    def scalars(self, seconds: float) -> dict[str, float]:
-        """Returns nothing: no time is spent waiting."""
-        return {}
-
-    def close(self) -> None:
-        """Does nothing: no worker runs."""
 
 
 class MotionFeed(PoolFeed):
