@@ -27,7 +27,8 @@ class VicReg(PairObjective):
             + covariance x squared off-diagonal covariances, summed over views |
             "whiten", as in "When Does LeJEPA Learn a World Model?": (1 - lambda) E||z - z'||^2
             + lambda ||Cov - I||_F^2, over both views together.
-        invariance, variance, covariance: weights of "hinge".
+        invariance, variance, covariance: weights of "hinge"; `hparams['lambda']`, if present, takes
+            the place of `covariance`.
         weight: lambda of "whiten"; `hparams['lambda']`, if present, takes precedence.
     """
 
@@ -60,7 +61,6 @@ class VicReg(PairObjective):
         first, second = (losses.covariance(z_BVP[:, v : v + 1], reduce) for v in range(2))
         variance = (losses.variance_hinge(first) + losses.variance_hinge(second)) / 2
         covariance = losses.off_diagonal(first) + losses.off_diagonal(second)
-        loss = (
-            self.invariance * invariance + self.variance * variance + self.covariance * covariance
-        )
+        weight = hparams.get("lambda", self.covariance)
+        loss = self.invariance * invariance + self.variance * variance + weight * covariance
         return loss, {"invariance": invariance, "variance": variance, "covariance": covariance}

@@ -319,8 +319,8 @@ SURVIVORS = (
     Mutant(
         "view_b is not used",
         "socialjepa_jax/data/augment/views.py",
-        "self.global_views - half, self.view_b, None",
-        "self.global_views - half, self.view_a, None",
+        "self.global_views - half, self.view_b, of",
+        "self.global_views - half, self.view_a, of",
         ("tests/data/augment/views_test.py",),
     ),
     Mutant(

@@ -16,13 +16,14 @@ PAIR = MultiCrop(local_views=0, view_a=CROP, view_b=CROP)
 COMMON = {"encoder": VIT, "projector_layers": 1, "projector_dim": 4, "views": PAIR}
 
 
-def _hinge(z):
+def _hinge(z, covariance_weight=1.0):
     """The published loss, term by term: 25 invariance + 25 variance + 1 covariance."""
     total = 25 * np.square(z[:, 0] - z[:, 1]).mean()
     for view in (z[:, 0], z[:, 1]):
         covariance = np.cov(view.T)
         total += 25 * np.maximum(0, 1 - np.sqrt(view.var(0, ddof=1) + 1e-4)).mean() / 2
-        total += np.square(covariance - np.diag(np.diag(covariance))).sum() / z.shape[-1]
+        off_diagonal = np.square(covariance - np.diag(np.diag(covariance))).sum() / z.shape[-1]
+        total += covariance_weight * off_diagonal
     return total
 
 
@@ -31,8 +32,15 @@ def _whiten(z):
     return 0.9 * np.square(z[:, 0] - z[:, 1]).sum(-1).mean() + 0.1 * np.square(deviation).sum()
 
 
-@pytest.mark.parametrize(("form", "expected"), [("hinge", _hinge), ("whiten", _whiten)])
-def test_loss_against_float64(form, expected):
+@pytest.mark.parametrize(
+    ("form", "hparams", "expected"),
+    [
+        ("hinge", {}, _hinge),
+        ("hinge", {"lambda": 7.0}, lambda z: _hinge(z, 7.0)),
+        ("whiten", {"lambda": 0.1}, _whiten),
+    ],
+)
+def test_loss_against_float64(form, hparams, expected):
     objective = VicReg(**COMMON, form=form)
     params, aux = jax.jit(objective.init)(jax.random.key(0))
     images = jax.random.uniform(jax.random.key(1), (12, 8, 8, 1))
@@ -41,7 +49,7 @@ def test_loss_against_float64(form, expected):
     embed = jax.jit(objective.embed)
     z = np.stack([embed(params, views[:, v])[0].projection for v in range(2)], axis=1)
     loss, _ = jax.jit(objective.loss, static_argnums=5)(
-        params, aux, batch, jax.random.key(2), {"lambda": 0.1}, Reduce()
+        params, aux, batch, jax.random.key(2), hparams, Reduce()
     )
     np.testing.assert_allclose(loss, expected(z.astype(np.float64)), rtol=1e-5)
 

@@ -12,12 +12,18 @@ import jax.numpy as jnp
 
 from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.data.augment.geometry import VIEW_A, VIEW_B, Augment, augment
-from socialjepa_jax.errors import InputError, check_in_range, check_non_negative, check_positive
+from socialjepa_jax.errors import (
+    InputError,
+    check_in_range,
+    check_non_negative,
+    check_one_of,
+    check_positive,
+)
 
 
 @dataclass(frozen=True)
 class MultiCrop:
-    """Numbers and augmentations of the views of an image.
+    """Numbers and augmentations of the views of an image, or of a pair of images in time.
 
     The run's own augmentation is applied first; switch it off to have the views alone.
 
@@ -28,6 +34,8 @@ class MultiCrop:
         view_a: augmentation of the first half of the global views; colours of Social-JEPA A.3.
         view_b: augmentation of the second half.
         local: augmentation of the local views.
+        second: what the second half of the global views shows, the same "image" | the "next" one of
+            a pair in time. Augmentations that are off then leave the two frames as they are.
     """
 
     global_views: int = 2
@@ -36,8 +44,10 @@ class MultiCrop:
     view_a: Augment = replace(VIEW_A, crop_scale=(0.3, 1.0))
     view_b: Augment = replace(VIEW_B, crop_scale=(0.3, 1.0))
     local: Augment = replace(VIEW_A, crop_scale=(0.05, 0.3))
+    second: str = "image"
 
     def __post_init__(self) -> None:
+        check_one_of(("image", "next"), second=self.second)
         check_positive(global_views=self.global_views, local_size=self.local_size)
         check_non_negative(local_views=self.local_views)
         check_in_range(2, float("inf"), views=self.global_views + self.local_views)
@@ -55,20 +65,30 @@ class MultiCrop:
 
         Args:
             batch: 'image' f32[B, H, W, C] and 'index' i32[B]; 'mean' and 'std' f32[C], with which
-                the images were normalised.
+                the images were normalised; 'next' like 'image' if `second` says so.
             key: typed key, the same for all samples and shards.
 
         Returns:
             f32[B, global_views, H, W, C] and, if there are local views,
             f32[B, local_views, local_size, local_size, C], normalised like the images.
+
+        Raises:
+            InputError: `second` is "next", and the batch has no pairs.
         """
+        if self.second not in batch:
+            raise InputError(
+                "config.objective.views.second='next' needs config.data.kind='motion', 'reacher' "
+                "or 'frames'"
+            )
         mean_C, std_C = batch["mean"], batch["std"]
-        images_BHWC = batch["image"] * std_C[None, None, None] + mean_C[None, None, None]
-        images_BHWC = jnp.clip(images_BHWC, 0.0, 1.0)  # rounding may leave the unit interval
         keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, batch["index"])
 
-        def crops(first: int, count: int, config: Augment, size: int | None) -> jax.Array:
+        def crops(
+            first: int, count: int, config: Augment, size: int | None = None, of: str = "image"
+        ) -> jax.Array:
             """Makes the views first ... first + count - 1: f32[B, count, H, W, C]."""
+            images_BHWC = batch[of] * std_C[None, None, None] + mean_C[None, None, None]
+            images_BHWC = jnp.clip(images_BHWC, 0.0, 1.0)  # rounding may leave the unit interval
 
             def crop(number: jax.Array) -> jax.Array:
                 view_keys_B = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys_B, number)
@@ -78,9 +98,9 @@ class MultiCrop:
             return jax.vmap(crop, out_axes=1)(jnp.arange(first, first + count))
 
         half = (self.global_views + 1) // 2
-        large = [crops(0, half, self.view_a, None)]
+        large = [crops(0, half, self.view_a)]
         if self.global_views > 1:
-            large.append(crops(half, self.global_views - half, self.view_b, None))
+            large.append(crops(half, self.global_views - half, self.view_b, of=self.second))
         small = (self.global_views, self.local_views, self.local, self.local_size)
         locals_ = (crops(*small),) if self.local_views else ()
         return (jnp.concatenate(large, axis=1), *locals_)

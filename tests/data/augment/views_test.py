@@ -81,9 +81,27 @@ def test_colours_act_on_pixels_not_on_normalised_values():
     np.testing.assert_allclose(views, jnp.broadcast_to(black[:, None], views.shape), atol=1e-5)
 
 
+def test_the_second_half_shows_the_next_image_of_a_pair():
+    """Augmentations that are off leave both frames as they are, and small crops the first."""
+    data = batch()
+    data["next"] = data["image"][::-1]
+    config = MultiCrop(3, 1, 16, view_a=NOTHING, view_b=NOTHING, local=NOTHING, second="next")
+    large, small = jax.jit(config.__call__)(data, jax.random.key(0))
+    shown = ("image", "image", "next")
+    for view, name in enumerate(shown):
+        np.testing.assert_allclose(large[:, view], data[name], atol=1e-5)
+    np.testing.assert_allclose(small[:, 0], data["image"], atol=1e-5)
+
+
+def test_a_batch_without_pairs_has_no_next_image():
+    with pytest.raises(InputError, match=r"views.second='next' needs config.data.kind='motion'"):
+        MultiCrop(2, 0, second="next")(batch(), jax.random.key(0))
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"second": "last"}, "second='last'"),
         ({"global_views": 0}, "global_views=0"),
         ({"global_views": 1, "local_views": 0}, "views=1"),
         ({"local_size": 0}, "local_size=0"),
