@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from socialjepa_jax.alignment.fitting import choose_ridge, fit
     from socialjepa_jax.alignment.hub import Hub, fit_hub
     from socialjepa_jax.alignment.maps import LinearMap
+    from socialjepa_jax.alignment.matched import MatchedRank, matched_rank, principal_components
     from socialjepa_jax.alignment.metrics import (
         evaluate,
         noise_ceiling,
@@ -53,6 +54,7 @@ _NAMES = {
     "fitting": "choose_ridge fit",
     "hub": "Hub fit_hub",
     "maps": "LinearMap",
+    "matched": "MatchedRank matched_rank principal_components",
     "metrics": "evaluate noise_ceiling prediction_r2 r2 shared_dimensions",
     "neighbourhoods": "chance_corrected_nos cknna mutual_knn nearest_neighbors retrieval",
     "permutation": "Null permutation_null",
@@ -68,6 +70,7 @@ __all__ = [
     "Hub",
     "Interval",
     "LinearMap",
+    "MatchedRank",
     "Null",
     "bootstrap",
     "canonical_correlations",
@@ -87,11 +90,13 @@ __all__ = [
     "fit",
     "fit_hub",
     "intervals",
+    "matched_rank",
     "mutual_knn",
     "nearest_neighbors",
     "noise_ceiling",
     "permutation_null",
     "prediction_r2",
+    "principal_components",
     "procrustes_error",
     "pwcca",
     "r2",
