@@ -239,6 +239,7 @@ def open_feed(
         cameras=experiment.agents.cameras,
         train_rows=train_rows(experiment, dataset),
         augmentation=experiment.augment,
+        shuffle=experiment.shuffle,
         mesh=parts.trainer.mesh,
         seeds=parts.hparams["seed"],
         batch_size=run.batch_size,

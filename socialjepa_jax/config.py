@@ -15,6 +15,7 @@ import ml_collections
 
 from socialjepa_jax.data import DATASETS
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.data.protocols import Data
 from socialjepa_jax.errors import (
     InputError,
@@ -239,8 +240,8 @@ class Experiment:
         name: shown in the report.
         seed: folded into every agent's seed: another seed is another repetition of the run.
         pretrain_on: "train": states that are train in both splits | "all".
-        data, augment, agents, objective, optim, run, checkpoint, monitors, alignment: see their
-            classes.
+        data, augment, shuffle, agents, objective, optim, run, checkpoint, monitors, alignment: see
+            their classes.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Experiment:
     seed: int = 0
     pretrain_on: str = "train"
     augment: Augment = Augment()
+    shuffle: Shuffle = Shuffle()
     agents: Agents = Agents()
     optim: Optimizer = AdamW()
     run: Run = Run()
@@ -263,6 +265,7 @@ class Experiment:
         if self.checkpoint.best_metric == "r2" and len(self.agents.seeds) == 1:
             raise InputError("checkpoint.best_metric='r2' needs two agents")
         self._check_cameras()
+        self._check_shuffle()
 
     def _check_cameras(self) -> None:
         """Checks that there are the cameras, and second ones where two models are coupled."""
@@ -283,6 +286,20 @@ class Experiment:
                 f"agents.partner_seeds={agents.partner_seeds} must be given where both models "
                 f"learn, and not otherwise; the objective is {self.objective.kind!r}"  # type: ignore[attr-defined]
             )
+
+    def _check_shuffle(self) -> None:
+        """Checks that the parts that change places fill the images, which lie on the devices."""
+        if self.shuffle.unit == "none":
+            return
+        if hasattr(self.data, "open_feed"):
+            raise InputError(
+                f"shuffle.unit={self.shuffle.unit!r} needs data that do not make their own "
+                f"batches, not data.kind={self.data.kind!r}"
+            )
+        try:
+            self.shuffle.check_size(*sides(self.data.image_size))
+        except InputError as error:
+            raise InputError(f"shuffle.{error}") from None
 
     def _check_encoder(self) -> None:
         """Checks that every encoder of the objective takes the images of the data."""

@@ -13,6 +13,7 @@ class Stream(enum.IntEnum):
     INIT = 0  # initial parameters
     ORDER = 1  # order of the training rows in every epoch
     STEP = 2  # masks, slices, crops and colours of a step
+    SHUFFLE = 3  # orders of the pixels of images
     WORLD = 7  # states that a world draws
     VIEW = 8  # the fixed views of pictures; its seeds are cameras
     FIXED_SLICES = 101  # SIGReg directions that are kept for a whole run

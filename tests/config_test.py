@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs import toys_ijepa
+from configs import motion_lejepa, toys_ijepa
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.errors import InputError
 
@@ -106,6 +106,26 @@ def test_any_value_is_refused_by_its_name_or_comes_back(path, value):
     else:
         plain = json.loads(json.dumps(config_lib.to_plain(experiment)))
         assert config_lib.from_config_dict(plain) == experiment
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "message"),
+    [
+        ({"unit": "rows"}, r"^config\.shuffle\.unit='rows' must be one of"),
+        ({"unit": "patch", "patch_size": 7}, r"^config\.shuffle\.image_size=48 must be a multiple"),
+        ({"unit": "pixel", "per": "epoch"}, r"^config\.shuffle\.per='epoch' must be one of"),
+    ],
+)
+def test_an_order_that_cannot_work_is_refused(shuffle, message):
+    plain = toys_ijepa.get_config().to_dict() | {"shuffle": shuffle}
+    with pytest.raises(InputError, match=message):
+        config_lib.from_config_dict(plain)
+
+
+def test_data_that_make_their_own_batches_have_no_order():
+    plain = motion_lejepa.get_config().to_dict() | {"shuffle": {"unit": "pixel"}}
+    with pytest.raises(InputError, match=r"^config\.shuffle\.unit='pixel' .* data.kind='motion'$"):
+        config_lib.from_config_dict(plain)
 
 
 def test_a_missing_field_is_named():

@@ -7,7 +7,9 @@ import pytest
 from socialjepa_jax.keys import Stream, agent_key, step_keys
 
 # Of saved runs.
-NUMBERS = {"INIT": 0, "ORDER": 1, "STEP": 2, "WORLD": 7, "VIEW": 8, "FIXED_SLICES": 101}
+NUMBERS = {
+    "INIT": 0, "ORDER": 1, "STEP": 2, "SHUFFLE": 3, "WORLD": 7, "VIEW": 8, "FIXED_SLICES": 101,
+}  # fmt: skip
 
 
 def folded(seed, *numbers):

@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.errors import ImageSize
 
@@ -70,6 +71,7 @@ class Opening:
         check: called while there is something to wait for.
         settle: blocks until the devices have done the steps dispatched so far.
         view: 0; 1 for second cameras of the same states, whose images have noise of their own.
+        shuffle: the order of the pixels of every image.
     """
 
     cameras: tuple[int, ...]
@@ -86,6 +88,7 @@ class Opening:
     check: Callable[[], None] = lambda: None
     settle: Callable[[], None] = lambda: None
     view: int = 0
+    shuffle: Shuffle = Shuffle()
 
 
 class Source(Protocol):

@@ -18,6 +18,7 @@ from socialjepa_jax import sharding
 from socialjepa_jax.data import order
 from socialjepa_jax.data.augment import Augment, augment
 from socialjepa_jax.data.augment.colour import normalize
+from socialjepa_jax.data.augment.shuffle import Shuffle, shuffled
 from socialjepa_jax.data.protocols import Batch, Opening
 from socialjepa_jax.keys import Stream, agent_key, step_keys
 
@@ -28,7 +29,7 @@ _LANES = 128
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["pixels", "rows", "mean", "std"],
-    meta_fields=["shape", "augmentation"],
+    meta_fields=["shape", "augmentation", "shuffle"],
 )
 @dataclass(frozen=True)
 class ResidentImages:
@@ -42,6 +43,7 @@ class ResidentImages:
         mean, std: f32[A, C], pixel statistics of the training images, on the scale [0, 1].
         shape: (H, W, C).
         augmentation: of the training images.
+        shuffle: the order of their pixels.
     """
 
     pixels: jax.Array
@@ -50,6 +52,7 @@ class ResidentImages:
     std: jax.Array
     shape: tuple[int, int, int]
     augmentation: Augment = Augment()
+    shuffle: Shuffle = Shuffle()
 
     @property
     def images(self) -> jax.Array:
@@ -65,9 +68,10 @@ class ResidentImages:
         key = agent_key(seed, Stream.ORDER)
         positions = order.batch_rows(key, step, self.rows.shape[0], batch_size)
         index = self.rows[sharding.own_rows(positions)]
-        key = step_keys(seed, step)[1]
+        key, order_key = step_keys(seed, step)[1], agent_key(seed, Stream.SHUFFLE)
         images = from_rows(self.pixels[index], self.shape)
-        return image_batch(images, index, key, self.augmentation, self.mean, self.std)
+        arrange = functools.partial(shuffled, config=self.shuffle, key=order_key, index_B=index)
+        return image_batch(images, index, key, self.augmentation, self.mean, self.std, arrange)
 
 
 def flat_rows(images: np.ndarray) -> np.ndarray:
@@ -104,11 +108,16 @@ def image_batch(
     augmentation: Augment,
     mean: jax.Array,
     std: jax.Array,
+    arrange: Callable[[jax.Array], jax.Array] = lambda images: images,
 ) -> Batch:
-    """Augments and normalises u8[B, H, W, C]; each image by its own key, folded from its index."""
+    """Augments, arranges and normalises u8[B, H, W, C].
+
+    Each image is augmented by its own key, folded from its index.
+    """
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
     augmented = augment(images.astype(jnp.float32) / 255, keys, augmentation)
-    return {"image": normalize(augmented, mean, std), "index": index, "mean": mean, "std": std}
+    shown = normalize(arrange(augmented), mean, std)
+    return {"image": shown, "index": index, "mean": mean, "std": std}
 
 
 class HeldFeed:
@@ -173,7 +182,31 @@ class ResidentFeed(HeldFeed):
             self.std,
             images_KNHWC.shape[2:],
             opening.augmentation,
+            opening.shuffle,
         )
+
+    def states(self) -> Iterator[np.ndarray]:
+        """Yields all states like `HeldFeed`, each agent's with its own order of pixels."""
+        size, last = self._opening.chunk, self._images.shape[1] - 1
+        for number, chunk in enumerate(super().states()):
+            if self._opening.shuffle.unit == "none":
+                yield chunk
+                continue
+            rows = np.minimum(np.arange(number * size, (number + 1) * size), last)
+            seeds = sharding.fetch(self._opening.seeds)
+            yield np.asarray(_shuffled_states(self._opening.shuffle, chunk, seeds, rows))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _shuffled_states(
+    shuffle: Shuffle, images_ABHWC: jax.Array, seeds_A: jax.Array, rows_B: jax.Array
+) -> jax.Array:
+    """Shuffles a chunk of states u8[A, B, H, W, C] as training does."""
+
+    def of_agent(images_BHWC: jax.Array, seed: jax.Array) -> jax.Array:
+        return shuffled(images_BHWC, shuffle, agent_key(seed, Stream.SHUFFLE), rows_B)
+
+    return jax.vmap(of_agent)(images_ABHWC, seeds_A)
 
 
 def chunks(

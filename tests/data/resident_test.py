@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 from socialjepa_jax import sharding
 from socialjepa_jax.data import resident
 from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.data.protocols import Opening
 
 
@@ -58,6 +60,32 @@ def test_all_states_come_in_order_and_the_last_chunk_is_padded():
     np.testing.assert_allclose(feed.mean, trained_on.mean(axis=(1, 2, 3)), rtol=1e-6)
     np.testing.assert_allclose(feed.std, trained_on.std(axis=(1, 2, 3)), rtol=1e-6)
     assert feed.at(0) is feed.at(5) and feed.good.all() and not feed.scalars(1.0)
+
+
+@pytest.mark.parametrize("per", ["agent", "image"])
+def test_training_and_evaluation_see_one_order_and_agents_their_own(per):
+    images = np.random.default_rng(3).permutation(256)[: 4 * 16].reshape(1, 4, 4, 4, 1)
+    images = images.repeat(2, axis=0).astype(np.uint8)
+    feed = resident.ResidentFeed(images, Opening(
+        cameras=(0, 1), train_rows=np.arange(4), augmentation=Augment(),
+        mesh=sharding.make_mesh(2, 4, jax.devices()[:1]), seeds=jnp.arange(2), batch_size=4,
+        steps_per_call=1, total_steps=1, chunk=3, workdir=None, cache=None,
+        shuffle=Shuffle("patch", per, 2),
+    ))  # fmt: skip
+    shown = np.concatenate(list(feed.states()), axis=1)[:, :4]
+    assert (np.sort(shown.reshape(2, 4, -1)) == np.sort(images.reshape(2, 4, -1))).all()
+    assert (shown[0] != shown[1]).any() and (shown != images).any((1, 2, 3, 4)).all()
+    mapped = jax.shard_map(
+        lambda source, seeds: jax.vmap(lambda one, seed: one.batch(0, seed, 4))(source, seeds),
+        mesh=feed.mean.sharding.mesh,
+        in_specs=(feed.at(0).specs(), P("agent")),
+        out_specs={"image": P("agent", "data"), "index": P("agent", "data"), "mean": P("agent"),
+                   "std": P("agent")},
+    )  # fmt: skip
+    batch = jax.jit(mapped)(feed.at(0), jnp.arange(2))
+    pixels = batch["image"] * feed.std[:, None, None, None] + feed.mean[:, None, None, None]
+    expected = np.stack([own[rows] for own, rows in zip(shown, np.asarray(batch["index"]))])
+    np.testing.assert_allclose(pixels * 255, expected, atol=1e-3)
 
 
 def test_channel_statistics_are_the_exact_moments():

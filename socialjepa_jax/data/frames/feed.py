@@ -89,7 +89,7 @@ def _batch(
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["pixels", "rows", "mean", "std", "later"],
-    meta_fields=["shape", "augmentation", "apart"],
+    meta_fields=["shape", "augmentation", "shuffle", "apart"],
 )
 @dataclasses.dataclass(frozen=True)
 class PairedImages(ResidentImages):
