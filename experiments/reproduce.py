@@ -59,6 +59,7 @@ MODULES = {
     "reacher_trajectory": ("experiments.reacher.trajectory", "run"),
     "reacher_planning": ("experiments.reacher.planning", "run"),
     "motion_arm": ("experiments.motion.arm.recovery", "run"),
+    "arm_factors": ("experiments.motion.arm.factors", "run"),
     "motion_unpaired_worlds": ("experiments.motion.unpaired_worlds", "run"),
     "motion_planning": ("experiments.motion.planning", "run"),
     "driving": ("experiments.motion.driving", "run"),

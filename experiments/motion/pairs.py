@@ -27,15 +27,18 @@ from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Interval
 
 
-def experiment(seeds: Sequence[int], **changes: object) -> Experiment:
-    """Returns the preset with one agent for each seed, on the first and second camera in turn.
+def experiment(
+    seeds: Sequence[int], *, cameras: Sequence[int] = (), **changes: object
+) -> Experiment:
+    """Returns the preset with one agent for each seed.
 
     Args:
-        seeds: two for each pair.
+        seeds: of the agents.
+        cameras: of the agents; default: the first and the second in turn.
         **changes: of settings; a double underscore stands for the dot of a path.
     """
     config = changed(motion_lejepa.get_config(), changes)
-    cameras = tuple(k % 2 for k in range(len(seeds)))
+    cameras = tuple(cameras) or tuple(k % 2 for k in range(len(seeds)))
     return dataclasses.replace(from_config_dict(config), agents=Agents(cameras, tuple(seeds)))
 
 

@@ -15,7 +15,6 @@ claimed of each) and of W .986; the best guess of these states has .956. 1 - rho
 training pairs and .120 on fresh ones.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +26,6 @@ from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs, walkers
 from experiments.motion.arm import turns
 from socialjepa_jax import sharding
-from socialjepa_jax.config import Agents
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.toys.motion import ARM
@@ -89,8 +87,7 @@ def _kept(path: pathlib.Path, scale: str, world: str, camera: int, seed: int) ->
     """
 
     def train() -> walkers.Codes:
-        chosen = pairs.experiment((seed,), **_changes(scale, world))
-        chosen = dataclasses.replace(chosen, agents=Agents((camera,), (seed,)))
+        chosen = pairs.experiment((seed,), cameras=(camera,), **_changes(scale, world))
         outcome = pairs.train(chosen)
         evidence = outcome.encoded.evidence
         assert evidence.walks is not None
