@@ -191,16 +191,21 @@ def select(rows: Rows, **where: Any) -> Rows:
     return [row for row in rows if all(row.get(k) == v for k, v in where.items())]
 
 
+def values(rows: Rows, column: str, **where: Any) -> list[Any]:
+    """A column of the selected rows, in their order."""
+    return [row[column] for row in select(rows, **where)]
+
+
 def mean(rows: Rows, column: str, **where: Any) -> float:
     """Mean of a column over the selected rows; NaN without any."""
-    values = [row[column] for row in select(rows, **where)]
-    return float(np.mean(values)) if values else float("nan")
+    found = values(rows, column, **where)
+    return float(np.mean(found)) if found else float("nan")
 
 
 def spread(rows: Rows, column: str, **where: Any) -> float:
     """Standard deviation of a column over the selected rows (of seeds)."""
-    values = [row[column] for row in select(rows, **where)]
-    return float(np.std(values)) if values else float("nan")
+    found = values(rows, column, **where)
+    return float(np.std(found)) if found else float("nan")
 
 
 def distinct(rows: Rows, column: str) -> list[Any]:
@@ -222,9 +227,9 @@ def curve(
         **where: columns that select the rows.
     """
     rows = select(rows, **where)
-    values = sorted(distinct(rows, x))
-    means = [mean(rows, y, **{x: value}) for value in values]
-    return figures.Line(label, values, means, style.agent_color(index), dash, "o")
+    at = sorted(distinct(rows, x))
+    means = [mean(rows, y, **{x: value}) for value in at]
+    return figures.Line(label, at, means, style.agent_color(index), dash, "o")
 
 
 def curves(rows: Rows, x: str, y: str, by: str = "method") -> list[figures.Line]:

@@ -19,7 +19,7 @@ CHANCE = 0.15  # success of goals that say nothing
 def values(rows: Rows, space: str, planner: str, goal: str, measure: str) -> list[Any]:
     """Values by pair of agents, in order."""
     where = {"space": space, "planner": planner, "goal": goal, "measure": measure}
-    return [row["value"] for row in findings.select(rows, **where)]
+    return findings.values(rows, "value", **where)
 
 
 def claims(rows: Rows) -> list[Claim]:

@@ -111,8 +111,8 @@ def _plot(rows: Rows) -> Plot:
     points = {}
     for name in VARIANTS:
         of = findings.select(rows, variant=name, measure="W")
-        paired = [r["value"] for r in findings.select(of, method="trained, paired")]
-        acted = [r["value"] for r in findings.select(of, method="actions", steps=longest)]
+        paired = findings.values(of, "value", method="trained, paired")
+        acted = findings.values(of, "value", method="actions", steps=longest)
         points[name] = (np.array(paired), np.array(acted))
     figure = scatter(points, title="W from actions against W from pairs",
                      x_label="R² of W, all pairs", y_label="R² of W, actions")  # fmt: skip

@@ -77,7 +77,7 @@ def _row(dim: int, slices: int, resample: bool, steps: int) -> dict[str, float |
 
 
 def _column(rows: Rows, resample: bool) -> list[float]:
-    return [row["statistic"] for row in findings.select(rows, resample=resample)]
+    return findings.values(rows, "statistic", resample=resample)
 
 
 def _plot(rows: Rows) -> Plot:
