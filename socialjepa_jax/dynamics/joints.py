@@ -50,6 +50,17 @@ def standard_deviation(quantiles: np.ndarray, score: np.ndarray) -> float:
     return float(np.sqrt(mass @ np.square(quantiles) / mass.sum()))
 
 
+def quantiles(score: np.ndarray, *, policy: bool) -> np.ndarray:
+    """Returns the quantiles f64[D, K] of both joints at even scores [K], each of unit variance.
+
+    Args:
+        score: symmetric about 0.
+        policy: those of the policy, not Gaussian ones.
+    """
+    tables = [shoulder_angles(score), wrist_angles(score)] if policy else [score, score]
+    return np.stack([table / standard_deviation(table, score) for table in tables])
+
+
 def scores() -> np.ndarray:
     """Returns the scores f64[K] at which quantiles are tabulated."""
     return np.linspace(-_REACH, _REACH, _KNOTS)
@@ -87,14 +98,11 @@ class JointAngles:
             dependence: correlation of both scores at one moment, in (-1, 1).
         """
         check_inside(-1.0, 1.0, dependence=dependence)
-        u = scores()
-        tables = [shoulder_angles(u), wrist_angles(u)] if policy else [u, u]
-        unit = np.stack([t / standard_deviation(t, u) for t in tables])
         mix = np.array([[1.0, 0.0], [dependence, np.sqrt(1.0 - dependence**2)]])
         found = OrnsteinUhlenbeck(self.dim).params(rho)
         return found | {
             "mix": jnp.asarray(mix, jnp.float32),
-            "quantiles": jnp.asarray(unit, jnp.float32),
+            "quantiles": jnp.asarray(quantiles(scores(), policy=policy), jnp.float32),
         }
 
     def angles(self, params: Params, scores_ND: jax.Array) -> jax.Array:

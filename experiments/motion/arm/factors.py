@@ -18,7 +18,7 @@ all cells have the same seeds. Predictions, before the run: the ranges in `R2_OF
 `LOSSES`, and what whitening would have, `turns.predicted`.
 
 Command: python -m experiments.reproduce --only=arm_factors --out=runs/arm_factors
-Cost at --scale=cpu: not measured, 20 CPU minutes by those of motion_arm; a cell that is done stays
+Cost at --scale=cpu: not measured, 12 CPU minutes by those of motion_arm; a cell that is done stays
 in OUT/cells.
 Expected at --scale=cpu: not run. Whitening would have R2 .998 of normal angles, .910 with the
 policy's marginals, .499 with its rates, .499 with turns, .998 with dependence and .479 with all.
@@ -74,7 +74,7 @@ LOSSES: dict[str, tuple[float, float]] = {  # cell -> least and largest loss of 
     "all": (0.45, 0.8),
 }
 HIDDEN = 0.2  # predicted least difference of the shoulder's R2 between the probes
-AGENTS = {"smoke": 2, "cpu": 5, "gpu": 10, "paper": 10}
+AGENTS = {"smoke": 2, "cpu": 3, "gpu": 10, "paper": 10}
 FIRST_SEED, EVALUATION_SEED = 9_000, 9
 _NORMAL_STATES = 1  # drawn with the seed of the states, for the normal probe
 _CHUNK = 1000  # images encoded at once
@@ -107,11 +107,8 @@ def _experiment(scale: str, cell: str) -> tuple[Experiment, MotionData]:
     changes = {f"data__{name}": value for name, value in (NORMAL | CELLS[cell]).items()}
     changes |= {"data__seed": EVALUATION_SEED, "data__walk": 0}
     changes["objective__weight"] = 0.1 * (1 - EQUAL_RHO[0])
-    sizes = recovery.STEPS[scale], recovery.POOL[scale], recovery.STATES[scale]
     seeds = range(FIRST_SEED, FIRST_SEED + AGENTS[scale])
-    chosen = pairs.experiment(
-        seeds, cameras=[0] * len(seeds), **recovery.arm(scale, *sizes, **changes)
-    )
+    chosen = pairs.experiment(seeds, cameras=[0] * len(seeds), **recovery.arm(scale, **changes))
     assert isinstance(chosen.data, MotionData)
     return chosen, chosen.data
 
@@ -151,12 +148,10 @@ def _whitening(data: MotionData) -> dict[str, float]:
     The dependence of the scores is left out. Where rates are equal it costs nothing, as the scores
     are linear in independent ones.
     """
-    u = turns.scores()
-    policy = (joints.shoulder_angles(u) / SHOULDER, joints.wrist_angles(u) / WRIST)
-    tables = policy if data.process == "policy" else (u, u)
+    tables = joints.quantiles(turns.scores(), policy=data.process == "policy")
     seen = [
-        turns.seen(radians * table, rho)
-        for radians, table, rho in zip(data.radians, tables, data.rho)
+        turns.seen(radians * table_C, rho)
+        for radians, table_C, rho in zip(data.radians, tables, data.rho)
     ]
     found = turns.predicted(seen)
     return {
@@ -168,11 +163,11 @@ def _whitening(data: MotionData) -> dict[str, float]:
 
 def values(rows: Rows, cell: str, column: str = "state", row: str = "agent") -> list[float]:
     """A column of the rows of one kind in a cell: of the agents in their order, or one value."""
-    return [found[column] for found in findings.select(rows, cell=cell, row=row)]
+    return findings.values(rows, column, cell=cell, row=row)
 
 
 def losses(rows: Rows, cell: str) -> list[float]:
-    """How much less R2 of the state each agent has than the one of its seed on normal angles."""
+    """R2 of the state of each agent, subtracted from that of its seed on normal angles."""
     return [a - b for a, b in zip(values(rows, "normal"), values(rows, cell), strict=True)]
 
 

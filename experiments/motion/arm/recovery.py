@@ -105,18 +105,23 @@ def _kept(path: pathlib.Path, scale: str, world: str, camera: int, seed: int) ->
     return walkers.kept(path, train)
 
 
-def arm(scale: str, steps: int, pool: int, states: int, **changes: Any) -> dict[str, Any]:
-    """Returns the changes of the preset, see `pairs.experiment`, that make it a clean arm."""
+def arm(scale: str, **changes: Any) -> dict[str, Any]:
+    """Returns the changes of the preset, see `pairs.experiment`, that make it a clean arm.
+
+    Args:
+        scale: of the experiment; sets the steps, the pairs of images and the states.
+        **changes: more of them, which replace those of the arm.
+    """
     found = {
         "data__latents": ARM,
         "data__elevation": 60.0,
         "data__flicker": 0.0,
         "data__actions": 2,
-        "data__pool": pool,
-        "data__states": states,
+        "data__pool": POOL[scale],
+        "data__states": STATES[scale],
         "objective__outputs": 2,
         "objective__weight_rule": "fixed",
-        **pairs.lasting(steps),
+        **pairs.lasting(STEPS[scale]),
     }
     if scale == "smoke":
         found |= {"run__batch_size": 16}
@@ -124,11 +129,9 @@ def arm(scale: str, steps: int, pool: int, states: int, **changes: Any) -> dict[
 
 
 def _changes(scale: str, world: str) -> dict[str, Any]:
-    sizes = STEPS[scale], POOL[scale], STATES[scale]
     return arm(
-        scale, *sizes, data__radians=WORLDS[world], data__rho=(RHO,),
-        data__walk=min(2000, POOL[scale]), data__seed=EVALUATION_SEED,
-        objective__weight=0.1 * (1 - RHO),
+        scale, data__radians=WORLDS[world], data__rho=(RHO,), data__seed=EVALUATION_SEED,
+        data__walk=min(2000, POOL[scale]), objective__weight=0.1 * (1 - RHO),
     )  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def _rows(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
 
 
 def _controls(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
-    """What the controls hold of the state (mean of both cameras), and R2 of their W."""
+    """R2 of the state by the controls, mean of both cameras, and of W between them."""
     split, states = splits(dataset)[0], dataset.states
     assert states is not None
     components = [controls.pixel_pca(images, split.train, 2) for images in dataset.images]
@@ -168,7 +171,7 @@ def _controls(dataset: ViewDataset, codes: Sequence[walkers.Codes]) -> Rows:
 
 
 def _best(dataset: ViewDataset, world: str) -> dict[str, Any]:
-    """The most that images of these test states can say, and what whitening would take of it."""
+    """R2 of the best guess from the images, and of their slowest functions (`turns`)."""
     if not WORLDS[world]:  # an angle below half a turn is a function of the image
         return {"row": "best guess", "state": 1.0, "exact": 1.0, "slowest": 1.0, "apart": 1 - RHO}
     assert dataset.states is not None
@@ -185,47 +188,13 @@ def _best(dataset: ViewDataset, world: str) -> dict[str, Any]:
 
 
 def _values(rows: Rows, world: str, row: str, column: str) -> list[float]:
-    return [r[column] for r in findings.select(rows, world=world, row=row)]
+    return findings.values(rows, column, world=world, row=row)
 
 
 def claims(rows: Rows) -> list[Claim]:
     """Judges the predictions."""
-    found = []
     worlds = findings.distinct(rows, "world")
-    for world in worlds:
-        least = min(_values(rows, world, "agent", "state"))
-        (best,) = findings.select(rows, world=world, row="best guess")
-        state = np.mean(_values(rows, world, "agent", "state"))
-        trained, fresh = (
-            float(np.mean(_values(rows, world, "agent", f"{k}_apart")))
-            for k in ("trained", "fresh")
-        )
-        found += [
-            Claim(
-                f"{world}/state",
-                f"R2 of every agent is at least {ENOUGH}",
-                least,
-                least >= ENOUGH,
-                f"the mean is {state:.3f}, the least {least:.3f}; the best guess of these states "
-                f"has {best['state']:.3f}.",
-                findings.spread(rows, "state", world=world, row="agent"),
-            ),
-            Claim(
-                f"{world}/W",
-                f"R2 of W is at least {ENOUGH} for every pair",
-                min(_values(rows, world, "pair", "r2")),
-                min(_values(rows, world, "pair", "r2")) >= ENOUGH,
-                f"the mean is {findings.mean(rows, 'r2', world=world, row='pair'):.3f}.",
-            ),
-            Claim(
-                f"{world}/no memory of its pairs",
-                "1 - rho_hat on training pairs is that of fresh pairs, within a tenth",
-                trained / fresh,
-                trained > 0.9 * fresh,
-                f"1 - rho_hat is {trained:.4f} on training pairs and {fresh:.4f} on fresh ones; no "
-                f"function of the image has less than {best['apart']:.4f}.",
-            ),
-        ]
+    found = [claim for world in worlds for claim in _world_claims(rows, world)]
     (best,) = findings.select(rows, world="turning", row="best guess")
     found.append(
         Claim(
@@ -241,16 +210,51 @@ def claims(rows: Rows) -> list[Claim]:
         return found
     limited, turning = (findings.mean(rows, "state", world=w, row="agent")
                         for w in ("limited", "turning"))  # fmt: skip
-    found.append(
+    return [
+        *found,
         Claim(
             "limited/joints that end are found better",
             "theory: no angle is lost behind a turn",
             limited - turning,
             limited > turning,
             f"R2 of the state is {limited:.3f} with limits and {turning:.3f} without.",
-        )
+        ),
+    ]
+
+
+def _world_claims(rows: Rows, world: str) -> list[Claim]:
+    """The state, W, and the memory of pairs, of the agents in one world."""
+    states, maps = (_values(rows, world, *of) for of in (("agent", "state"), ("pair", "r2")))
+    trained, fresh = (
+        float(np.mean(_values(rows, world, "agent", f"{k}_apart"))) for k in ("trained", "fresh")
     )
-    return found
+    (best,) = findings.select(rows, world=world, row="best guess")
+    return [
+        Claim(
+            f"{world}/state",
+            f"R2 of every agent is at least {ENOUGH}",
+            min(states),
+            min(states) >= ENOUGH,
+            f"the mean is {np.mean(states):.3f}, the least {min(states):.3f}; the best guess of "
+            f"these states has {best['state']:.3f}.",
+            findings.spread(rows, "state", world=world, row="agent"),
+        ),
+        Claim(
+            f"{world}/W",
+            f"R2 of W is at least {ENOUGH} for every pair",
+            min(maps),
+            min(maps) >= ENOUGH,
+            f"the mean is {np.mean(maps):.3f}.",
+        ),
+        Claim(
+            f"{world}/no memory of its pairs",
+            "1 - rho_hat on training pairs is that of fresh pairs, within a tenth",
+            trained / fresh,
+            trained > 0.9 * fresh,
+            f"1 - rho_hat is {trained:.4f} on training pairs and {fresh:.4f} on fresh ones; no "
+            f"function of the image has less than {best['apart']:.4f}.",
+        ),
+    ]
 
 
 def cells(rows: Rows, world: str) -> dict[str, dict[str, float]]:
@@ -282,7 +286,7 @@ def _table(rows: Rows) -> Table:
 
 
 def _plot(rows: Rows) -> Plot:
-    """How far pairs are apart, on training pairs and on fresh ones."""
+    """1 - rho_hat of every agent, of training pairs against fresh ones."""
     lines = []
     for index, world in enumerate(findings.distinct(rows, "world")):
         x, y = (_values(rows, world, "agent", key) for key in ("trained_apart", "fresh_apart"))
@@ -294,7 +298,7 @@ def _plot(rows: Rows) -> Plot:
                                   style.agent_color(index), (0, (3, 2))))  # fmt: skip
     figure = figures.lines(
         lines,
-        title="Do agents memorise their pairs?",
+        title="Distance of successive codes",
         x_label="1 - rho_hat on training pairs",
         y_label="1 - rho_hat on fresh pairs",
     )

@@ -1,4 +1,4 @@
-"""Angles that an image shows modulo a full turn: what it says of them, and which code is slowest.
+"""Angles that an image shows modulo a full turn: their best guess, and the slowest code.
 
 An image of an arm is the same after a full turn of a joint. What lies beyond half a turn is read as
 if it lay on the other side, and an error of a full turn weighs 39.5 square radians, so a few such
@@ -52,33 +52,38 @@ def seen(angles_C: np.ndarray, rho: float) -> Seen:
         angles_C: its angle, radians, at each of the `scores`.
         rho: correlation of successive scores.
     """
-    u_C = scores()
-    mass_C = stats.norm.pdf(u_C) / stats.norm.pdf(u_C).sum()
+    mass_C = stats.norm.pdf(scores())
+    mass_C /= mass_C.sum()
     edges = np.linspace(-np.pi, np.pi, _BINS + 1)
-    bins_C, used = _bins(angles_C, edges), np.zeros(_BINS, bool)
-    used[bins_C] = True
-    member_CB = np.eye(_BINS)[bins_C][:, used]
+    bins_C = _bins(angles_C, edges)
+    used, place_C = np.unique(bins_C, return_inverse=True)
+    member_CB = np.eye(len(used))[place_C]
+    guess_B = member_CB.T @ (mass_C * angles_C) / (member_CB.T @ mass_C)
+    guesses = np.full(_BINS, np.nan)
+    guesses[used] = guess_B
+    found = _spectrum(member_CB.T @ _transition(mass_C, rho) @ member_CB, guess_B)
+    centre = mass_C @ angles_C
+    variance = mass_C @ (angles_C - centre) ** 2
+    best = found.mass @ (guess_B - centre) ** 2 / variance
+    return Seen(found, float(best), edges, guesses)
+
+
+def _transition(mass_C: np.ndarray, rho: float) -> np.ndarray:
+    """Returns the probability of each two successive scores of the grid: f64[C, C]."""
+    u_C = scores()
     away_CC = (u_C[None] - rho * u_C[:, None]) / np.sqrt(1.0 - rho**2)
     joint_CC = mass_C[:, None] * stats.norm.pdf(away_CC)
-    joint_BB = member_CB.T @ (joint_CC / joint_CC.sum()) @ member_CB
+    return joint_CC / joint_CC.sum()
+
+
+def _spectrum(joint_BB: np.ndarray, nodes_B: np.ndarray) -> spectrum.Spectrum:
+    """Returns the spectrum of a transition from the probability of each two successive bins."""
     joint_BB = 0.5 * (joint_BB + joint_BB.T)
     mass_B = joint_BB.sum(1)
     values, vectors = linalg.eigh(joint_BB / np.sqrt(np.outer(mass_B, mass_B)))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    guess_B = member_CB.T @ (mass_C * angles_C) / (member_CB.T @ mass_C)
-    keep = values > 1e-6
-    found = spectrum.Spectrum(
-        guess_B,
-        mass_B,
-        -np.log(np.minimum(values[keep], 1.0)),
-        (vectors[:, keep] / np.sqrt(mass_B)[:, None]).T,
-    )
-    centre = mass_C @ angles_C
-    variance = mass_C @ (angles_C - centre) ** 2
-    guesses = np.full(_BINS, np.nan)
-    guesses[used] = guess_B
-    best = mass_B @ (guess_B - centre) ** 2 / variance
-    return Seen(found, float(best), edges, guesses)
+    keep = np.flatnonzero(values > 1e-6)[::-1]  # slowest first
+    functions_KB = (vectors[:, keep] / np.sqrt(mass_B)[:, None]).T
+    return spectrum.Spectrum(nodes_B, mass_B, -np.log(np.minimum(values[keep], 1.0)), functions_KB)
 
 
 def predicted(joints: Sequence[Seen]) -> np.ndarray:
