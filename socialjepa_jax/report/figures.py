@@ -138,14 +138,15 @@ def bars(
     *,
     title: str = "",
     y_label: str = "",
+    width: float = style.COLUMN_WIDTH,
     height: float = 3.1,
 ) -> Figure:
     """Draws bars side by side within each group, with their values above them."""
-    figure, axes = style.new_axes(height=height, title=title, ylabel=y_label)
-    width = 0.84 / max(1, len(series))
+    figure, axes = style.new_axes(width, height, title=title, ylabel=y_label)
+    step = 0.84 / max(1, len(series))
     for i, bar in enumerate(series):
-        x = np.arange(len(groups)) + (i - (len(series) - 1) / 2) * width
-        container = axes.bar(x, bar.values, width * 0.94, color=bar.color, label=bar.label)
+        x = np.arange(len(groups)) + (i - (len(series) - 1) / 2) * step
+        container = axes.bar(x, bar.values, step * 0.94, color=bar.color, label=bar.label)
         texts = [f"{v:.2f}".replace("-", "−") if np.isfinite(v) else "" for v in bar.values]
         axes.bar_label(container, texts, fontsize=7, padding=1)
     axes.axhline(0, color="#8A929C", lw=0.8)

@@ -250,17 +250,23 @@ def _table(rows: Rows) -> Table:
 
 def _plot(rows: Rows) -> Plot:
     """R2 of both joints in every cell, beside what whitening would have."""
+    shown = {
+        "shoulder, agents": ("shoulder", "agent", 0),
+        "shoulder, whitening": ("shoulder", "whitening", 5),
+        "wrist, agents": ("elbow", "agent", 1),
+        "wrist, whitening": ("elbow", "whitening", 4),
+    }
     series = [
         figures.BarSeries(
-            f"{label}, {kind}",
+            label,
             [float(np.mean(values(rows, cell, name, row))) for cell in CELLS],
-            style.PALETTE[2 * (row == "whitening") + index],
+            style.PALETTE[color],
         )
-        for index, (name, label) in enumerate(zip(ARM, ("shoulder", "wrist")))
-        for row, kind in (("agent", "agents"), ("whitening", "whitening"))
+        for label, (name, row, color) in shown.items()
     ]
     figure = figures.bars(
-        list(CELLS), series, title="R² of each joint, one factor at a time", y_label="R²"
-    )
+        list(CELLS), series, title="R² of each joint, one factor at a time", y_label="R²",
+        width=style.FULL_WIDTH,
+    )  # fmt: skip
     caption = "Means over agents, and the slowest functions of the image under whitening."
     return Plot(figure, "R2 of shoulder and wrist in six worlds, measured and predicted", caption)
