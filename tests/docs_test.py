@@ -80,7 +80,7 @@ assert result.latents.shape[-1] == 8 and result.report.exists()
 
 
 def test_links_lead_to_files():
-    for page in [ROOT / "README.md", ROOT / "BUILD_NOTES.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "BUILD_NOTES.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), (page.name, target)

@@ -255,6 +255,12 @@ def test_data_is_what_the_reader_of_tensorflow_datasets_imports():
     assert not others & declared("data")
 
 
+def test_docs_is_what_the_site_is_configured_with():
+    assert declared("docs") == {"mkdocs-material", "mkdocstrings"}
+    text = (ROOT / "mkdocs.yml").read_text()
+    assert re.search(r"^  name: material$", text, re.M) and "  - mkdocstrings:" in text
+
+
 def test_accelerators_are_builds_of_jax():
     assert declared("cuda") | declared("tpu") == {"jax"}
 
