@@ -1,0 +1,1 @@
+"""The ledger of claims: every stored claim with its number, its verdict and its command."""
