@@ -64,6 +64,7 @@ MODULES = {
     "motion_planning": ("experiments.motion.planning", "run"),
     "driving": ("experiments.motion.driving", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
+    "rivals_motion": ("experiments.rivals.motion", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
 

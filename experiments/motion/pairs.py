@@ -25,6 +25,7 @@ from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Interval
+from socialjepa_jax.running.hooks import Hook
 
 
 def experiment(
@@ -100,16 +101,19 @@ class InMemory:
         """The agents at step 0."""
         return self.parts.fresh_state()
 
-    def train(self, **columns: Sequence[float]) -> AgentState:
+    def train(
+        self, run_hooks: Sequence[Hook] = (), **columns: Sequence[float] | np.ndarray
+    ) -> AgentState:
         """Trains the agents; returns their state.
 
         Args:
-            **columns: `hparams` that differ between agents, one value for each.
+            run_hooks: see `loop.run`.
+            **columns: `hparams` that differ between agents, one value (or array) for each.
         """
         hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
         by_agent = sharding.by_agent(self.parts.trainer.mesh)
         settings = self.parts.hparams | sharding.put(hparams, by_agent)
-        return loop.train(self.parts.trainer, self.feed, settings)
+        return loop.train(self.parts.trainer, self.feed, settings, run_hooks)
 
     def encode(self, state: AgentState, shots: Sequence[np.ndarray], size: int) -> np.ndarray:
         """Encodes images u8[N, H, W, C] of each agent's own, `size` at once: f32[A, N, D]."""

@@ -551,14 +551,19 @@ class MotionFeed(PoolFeed):
     def _frames(self, agent: int) -> np.ndarray:
         """Renders the frames u8[P, F, H, W, C] of an agent's pairs."""
         key, data, frames = self.pool_key(agent), self._data, []
-        states = _draw(data, key, data.pool or _BLOCK)[: data.pair_shape[0]]
-        for number, z in enumerate(states):
+        for number, z in enumerate(self.pool_states(agent)):
             flicker = jax.random.fold_in(jax.random.fold_in(key, _FLICKER), number)
             if self._opening.view:
                 flicker = jax.random.fold_in(flicker, _VIEW + self._opening.view)
-            frames.append(data.photograph(np.asarray(z), self.cameras[agent], flicker))
+            frames.append(data.photograph(z, self.cameras[agent], flicker))
             self._opening.check()
         return np.stack(frames, axis=1)
+
+    def pool_states(self, agent: int) -> np.ndarray:
+        """Returns the states of the frames of an agent's pairs: f32[F, P, L]."""
+        data = self._data
+        states = _draw(data, self.pool_key(agent), data.pool or _BLOCK)
+        return np.stack([np.asarray(z) for z in states[: data.pair_shape[0]]])
 
     def _walk(self, agent: int) -> tuple[np.ndarray, np.ndarray]:
         """Renders an agent's walk: images and actions."""
