@@ -65,7 +65,7 @@ MODULES = {
     "driving": ("experiments.motion.driving", "run"),
     "rivals_toys": ("experiments.rivals.toys", "run"),
     "rivals_motion": ("experiments.rivals.motion", "run"),
-    "rivals_structure": ("experiments.rivals.structure", "run"),
+    "table1_structure": ("experiments.rivals.structure", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
 

@@ -22,8 +22,8 @@ order leave the histogram of an image, which holds lighting and size: area below
 ours: trained agents have a larger area than untrained ones as the toys are, and not with pixels in
 a fresh order.
 
-Command: python -m experiments.reproduce --only=rivals_structure --out=runs/rivals_structure
-Cost at --scale=cpu: about 8 CPU minutes (estimate from rivals_toys); finished cells are kept.
+Command: python -m experiments.reproduce --only=table1_structure --out=runs/table1_structure
+Cost at --scale=cpu: about 8 CPU minutes (an estimate: it was not run); finished cells are kept.
 Expected at --scale=cpu: not run yet, 0 of 7 claims.
 """
 
@@ -38,7 +38,7 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.rivals import methods
+from experiments.rivals import methods, toys
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.evaluation import controls
@@ -78,10 +78,10 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
-    path = out / "rivals_structure" / f"{scale}_{'_'.join(name.replace(',', '').split())}.json"
+    path = out / "table1_structure" / f"{scale}_{'_'.join(name.replace(',', '').split())}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        smoke = {"instances": 4} if scale == "smoke" else {}
+        smoke = toys.SMOKE if scale == "smoke" else {}
         chosen = methods.experiment(METHOD, STEPS[scale], SEEDS[scale], **smoke)
         chosen = dataclasses.replace(chosen, shuffle=CELLS[name])
         world = pairs.in_memory(chosen, out / "cache")

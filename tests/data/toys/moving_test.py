@@ -208,9 +208,12 @@ def test_private_latents_come_last(plain):
 def test_pairs_correlate_as_stated_and_strangers_do_not(plain):
     data = dataclasses.replace(PLAIN, rho=(0.95, 0.8, 0.3))
     dataset = data.load(None)
-    frames = read(open_feed(data, dataset).at(0).frames)
+    feed = open_feed(data, dataset)
+    frames = read(feed.at(0).frames)
     bound = 5 / NUM**0.5
-    for found in frames:
+    for agent, found in enumerate(frames):
+        states = feed.pool_states(agent).swapaxes(0, 1)
+        np.testing.assert_allclose(found, states, atol=RESOLUTION)
         both = np.concatenate([found[:, 0], found[:, 1]], axis=1)
         expected = np.eye(6)
         expected[:3, 3:] = expected[3:, :3] = np.diag(data.rho)
