@@ -1,8 +1,8 @@
 """Runs experiments and writes their numbers, figures and one report page.
 
 Command: python -m experiments.reproduce --only=NAME[,NAME] --scale=smoke|cpu|gpu|paper --out=DIR
-Cost at --scale=cpu: three hours on one core, 45 minutes of them for id_* and 90 for rivals_*; 20
-minutes at --scale=smoke.
+Cost at --scale=cpu: three and a half hours on one core, 45 minutes of them for id_* and 115 for
+rivals_* and table1_*; 20 minutes at --scale=smoke.
 Expected at --scale=cpu: 54 of 71 claims of id_2d to id_sfa agree, 36 of 47 of sigreg_*, 9 of 14 of
 lejepa_probes and 3 of 10 of lejepa_loss_accuracy.
 

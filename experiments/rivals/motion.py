@@ -27,8 +27,11 @@ untrained ones hold .75, and those of all methods on pairs at least .9.
 The reference, trained with the labels of the same 24,000 frames, has at least .95.
 
 Command: python -m experiments.reproduce --only=rivals_motion --out=runs/rivals_motion
-Cost at --scale=cpu: 25 CPU minutes of one core; finished methods are kept.
-Expected at --scale=cpu: not run yet, 0 of 27 claims.
+Cost at --scale=cpu: 100 CPU seconds to render and about as many for each of 9 methods, of one core;
+finished methods are kept.
+Expected at --scale=cpu: of 27 claims, the 3 of LeJEPA were measured and agree: R2 of the state .961
+by its code and .973 by its encoder's output, of W .977; pixel components .00, 128 of them .84. The
+other 8 methods were not run.
 """
 
 import dataclasses

@@ -34,8 +34,8 @@ SUBJECTS = {
 
 def values(rows: Rows, name: str, space: str, key: str, row: str = RowName.TRAINED) -> np.ndarray:
     """Returns a measure of every pair, one column for each of its agents: f64[P, 1 or 2]."""
-    found = findings.select(rows, method=name, row=row, space=space)
-    return np.array([np.atleast_1d(each[key]) for each in found], float)
+    found = findings.values(rows, key, method=name, row=row, space=space)
+    return np.array([np.atleast_1d(each) for each in found], float)
 
 
 def claims(rows: Rows) -> list[Claim]:
@@ -84,9 +84,10 @@ def plot(rows: Rows) -> Plot:
              ("W between codes", "code", "r2"))
         )
     ]  # fmt: skip
-    groups = [name.replace("autoencoder", "auto-\nencoder") for name in found]
-    groups += [name.replace(" ", "\n") for name in pixels]
-    figure = figures.bars(groups, series, title="R² on held-out states", y_label="R²", height=3.6)
+    figure = figures.bars(
+        [name.replace(" ", "\n") for name in (*found, *pixels)], series,
+        title="R² on held-out states", y_label="R²", width=style.FULL_WIDTH, height=3.4,
+    )  # fmt: skip
     return Plot(figure, "R2 of the state and of W for every method on the moving world",
                 "Means over pairs of agents; the first methods see pairs.")  # fmt: skip
 
@@ -101,7 +102,7 @@ def table(rows: Rows) -> Table:
         Column("rankme", "RankMe", digits=1),
         Column("untrained", "state, encoder untrained"),
         Column("mismatched", "W, wrong pairs"),
-        Column("images", "images a CPU second", digits=0),
+        Column("images", "thousand images a CPU second", digits=1),
     ]
     lines = [Row(name, _cells(rows, name, RowName.TRAINED)) for name in names(rows)]
     lines += [
@@ -127,7 +128,7 @@ def _cells(rows: Rows, name: str, row: str) -> dict[str, Cell]:
         "mismatched": cell("code", "r2", RowName.MISMATCHED),
     }
     cost = findings.select(rows, method=name, row="cost")
-    return cells | ({"images": cost[0]["images_per_second"]} if cost else {})
+    return cells | ({"images": cost[0]["images_per_second"] / 1000} if cost else {})
 
 
 def _has(rows: Rows, name: str, row: str) -> bool:

@@ -24,7 +24,7 @@ a fresh order.
 
 Command: python -m experiments.reproduce --only=table1_structure --out=runs/table1_structure
 Cost at --scale=cpu: about 8 CPU minutes (an estimate: it was not run); finished cells are kept.
-Expected at --scale=cpu: not run yet, 0 of 7 claims.
+Expected at --scale=cpu: the 7 claims were not measured yet.
 """
 
 import dataclasses
@@ -121,7 +121,7 @@ def scores(x: np.ndarray, y: np.ndarray, split: Split) -> dict[str, Any]:
 
 
 def _values(rows: Rows, cell: str, measure: str, row: str = RowName.TRAINED) -> np.ndarray:
-    return np.array([r[measure] for r in findings.select(rows, cell=cell, row=row)], float)
+    return np.array(findings.values(rows, measure, cell=cell, row=row), float)
 
 
 def _mean(rows: Rows, cell: str, measure: str = "r2", row: str = RowName.TRAINED) -> float:
@@ -184,9 +184,7 @@ def plot(rows: Rows) -> Plot:
         figures.Line(
             cell,
             np.arange(1, RANKS + 1),
-            np.mean(
-                [r["by_rank"] for r in findings.select(rows, cell=cell, row=RowName.TRAINED)], 0
-            ),
+            _values(rows, cell, "by_rank").mean(0),
             style.agent_color(index),
         )
         for index, cell in enumerate(findings.distinct(rows, "cell"))

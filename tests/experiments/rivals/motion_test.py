@@ -5,6 +5,7 @@ Shape key: B pairs, P pairs of a pool, L latents.
 
 import dataclasses
 import json
+import pathlib
 import types
 
 import jax
@@ -15,11 +16,14 @@ import pytest
 from experiments.rivals import motion, motion_claims
 from experiments.rivals.motion_methods import METHODS, BothFrames, Labelled, columns
 from socialjepa_jax import build
+from socialjepa_jax.data.resident import flat_rows
+from socialjepa_jax.data.toys.moving import MotionPool
 from socialjepa_jax.models.patch_net import PatchNetConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.report import tables
 from socialjepa_jax.sharding import ONE_DEVICE
 
+ROOT = pathlib.Path(__file__).parents[3]
 NET = PatchNetConfig(image_size=8, channels=1, patches=(4,), widths=(4,), hidden=6)
 PAIRED = {"lejepa", "vicreg", "barlow", "infonce", "simclr"}
 SIZES = {  # all in which an objective may differ from its defaults
@@ -172,11 +176,58 @@ def test_every_method_has_three_predictions_and_a_table_its_means():
     assert [row.label for row in table.rows] == [*METHODS, "pixel PCA"]
     cells = table.rows[0].cells
     assert cells["state"].value == pytest.approx(0.94) and cells["r2"].value == pytest.approx(0.95)
-    assert cells["untrained"].value == pytest.approx(0.7) and cells["images"] == 9000.0
+    assert cells["untrained"].value == pytest.approx(0.7) and cells["images"] == 9.0
     assert table.rows[-1].cells["state"] == pytest.approx(0.4)
     assert table.rows[-1].cells["mismatched"] is None
     assert "pixel PCA" in tables.to_markdown(table)
     assert motion_claims.plot(rows).figure.axes[0].get_xticklabels()[-1].get_text() == "pixel\nPCA"
+
+
+def test_the_head_states_what_was_measured():
+    paths = sorted((ROOT / "tests" / "golden" / "rivals").glob("motion_*.json"))
+    rows = [row for path in paths for row in json.loads(path.read_text())]
+    found, head = motion_claims.claims(rows), " ".join(motion.__doc__.split())
+    assert all(claim.agrees for claim in found) and len(found) == 3
+    means = [
+        f"{motion_claims.values(rows, *where).mean():.{digits}f}".removeprefix("0")
+        for digits, *where in (
+            (3, "lejepa", "code", "state"), (3, "lejepa", "features", "state"),
+            (3, "lejepa", "code", "r2"), (2, motion.PIXELS, "code", "state", "pixel_pca"),
+            (2, motion.PIXELS, "features", "state", "pixel_pca"),
+        )
+    ]  # fmt: skip
+    assert (
+        "the {} of LeJEPA were measured and agree: R2 of the state {} by its code and {} by its "
+        "encoder's output, of W {}; pixel components {}, 128 of them {}."
+    ).format(len(found), *(mean.replace("-0", "0").removeprefix("0") for mean in means)) in head
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_steps_on_pairs_of_the_world(name):
+    """Traced, not compiled: shapes, settings of the trials, and the names of what is encoded."""
+    base = motion.pairs.experiment((0, 1), **motion.pairs.lasting(4), run__batch_size=16)
+    method, shape = METHODS[name], (2, 32, *base.data.pair_shape)
+    parts = build.build(
+        dataclasses.replace(base, objective=method.objective), devices=jax.devices()[:1]
+    )
+    settings = {k: jnp.asarray(v[:2], jnp.float32) for k, v in columns(method.trials).items()}
+    if name == "labels":
+        settings["states"] = jnp.zeros((2, 2, 32, 3))
+    pixels = jnp.asarray(flat_rows(np.zeros(shape, np.uint8)))
+    source = MotionPool(jnp.zeros((2, 3)), jnp.ones((2, 3)), base.data, pixels)
+    hparams = parts.hparams | settings
+    state = jax.eval_shape(parts.trainer.init, hparams)
+    after, metrics = jax.eval_shape(parts.trainer.step, state, source, hparams)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
+    assert metrics["loss"].shape == (2, 4)
+    images = jnp.zeros((2, 8, 32, 32, 3), jnp.uint8)
+    scale = jnp.zeros((2, 3)), jnp.ones((2, 3))
+    encoded = jax.eval_shape(parts.trainer.encode_all, state, images, *scale)
+    width = 48 if name in ("mae", "ijepa") else 128
+    assert encoded.get("hidden", encoded["latent"]).shape == (2, 8, width)
+    assert ("hidden" in encoded) == (name in ("lejepa", "labels"))
+    assert ("projection" in encoded) == (name in PAIRED - {"lejepa"})
 
 
 @pytest.mark.nightly
