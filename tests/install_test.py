@@ -256,7 +256,7 @@ def test_data_is_what_the_reader_of_tensorflow_datasets_imports():
 
 
 def test_docs_is_what_the_site_is_configured_with():
-    assert declared("docs") == {"mkdocs-material", "mkdocstrings"}
+    assert declared("docs") == {"mkdocs-material", "mkdocstrings", "ruff"}
     text = (ROOT / "mkdocs.yml").read_text()
     assert re.search(r"^  name: material$", text, re.M) and "  - mkdocstrings:" in text
 
