@@ -1,7 +1,9 @@
 """Pages of the site: all are listed, their code runs, their commands and settings exist."""
 
+import ast
 import configparser
 import functools
+import operator
 import pathlib
 import re
 import sys
@@ -11,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 
+import socialjepa_jax
 from configs import smoke
 from experiments import reproduce
 from socialjepa_jax import config, sigreg
@@ -126,6 +129,15 @@ def test_commands_flags_and_settings_of_a_guide_exist(name):
     assert not {s for s in settings if s != "json" and not {*s.split(".")} <= {*FIELDS}}
     experiments = re.findall(r"--only=([a-z_]+)", text)
     assert set(experiments) <= set(reproduce.NAMES)
+
+
+def test_python_code_of_every_page_can_be_parsed_and_names_what_exists():
+    blocks = [code for text in PAGES.values() for code in CODE.findall(text)]
+    assert len(blocks) >= 5
+    for code in blocks:
+        ast.parse(code)
+        for name in re.findall(r"\bsj\.([\w.]*\w)", code):
+            operator.attrgetter(name)(socialjepa_jax)
 
 
 def test_extras_that_pages_name_exist():
