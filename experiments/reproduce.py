@@ -66,6 +66,7 @@ MODULES = {
     "rivals_toys": ("experiments.rivals.toys", "run"),
     "rivals_motion": ("experiments.rivals.motion", "run"),
     "table1_structure": ("experiments.rivals.structure", "run"),
+    "table9": ("experiments.collaboration.table9", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
 

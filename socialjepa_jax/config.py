@@ -30,6 +30,7 @@ from socialjepa_jax.errors import (
 from socialjepa_jax.models.encoders import ENCODERS
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.base import Objective
+from socialjepa_jax.objectives.coupled import LINKS
 from socialjepa_jax.optim import AdamW, Lars, Optimizer
 from socialjepa_jax.sharding import SUMS
 
@@ -39,6 +40,7 @@ KINDS: dict[str, dict[str, type]] = {
     "objective": dict(OBJECTIVES),
     "encoder": dict(ENCODERS),
     "optim": {"adamw": AdamW, "lars": Lars},
+    "link": dict(LINKS),
 }
 _METHODS = {
     "data": ("load", "num_cameras", "image_size", "channels"),

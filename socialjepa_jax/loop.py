@@ -68,9 +68,21 @@ def run(
 
 
 @numerics.fixed()
-def train(trainer: Trainer, feed: Feed, hparams: HParams, run_hooks: Sequence[Hook] = ()) -> Any:
-    """Trains agents from their first step to their last, in memory; returns their state."""
-    progress = Progress(trainer.init(hparams), 0, trainer.total_steps)
+def train(
+    trainer: Trainer,
+    feed: Feed,
+    hparams: HParams,
+    run_hooks: Sequence[Hook] = (),
+    start: AgentState | None = None,
+) -> Any:
+    """Trains agents to their last step, in memory; returns their state.
+
+    Args:
+        trainer, feed, hparams, run_hooks: see `run`.
+        start: the agents at step 0, which is donated; by default they are drawn.
+    """
+    state = trainer.init(hparams) if start is None else start
+    progress = Progress(state, 0, trainer.total_steps)
     return run(trainer.step, feed, hparams, progress, trainer.steps_per_call, run_hooks).state
 
 

@@ -21,6 +21,7 @@ from socialjepa_jax.config import Agents, Experiment, from_config_dict
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.resident import chunks
 from socialjepa_jax.evaluation import evidence, moving
+from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.evaluation.latents import encode_chunks
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
@@ -102,18 +103,26 @@ class InMemory:
         return self.parts.fresh_state()
 
     def train(
-        self, run_hooks: Sequence[Hook] = (), **columns: Sequence[float] | np.ndarray
-    ) -> AgentState:
+        self, run_hooks: Sequence[Hook] = (), start: AgentState | None = None,
+        **columns: Sequence[float] | np.ndarray,
+    ) -> AgentState:  # fmt: skip
         """Trains the agents; returns their state.
 
         Args:
-            run_hooks: see `loop.run`.
+            run_hooks, start: see `loop.train`.
             **columns: `hparams` that differ between agents, one value (or array) for each.
         """
         hparams = {name: np.asarray(values, np.float32) for name, values in columns.items()}
         by_agent = sharding.by_agent(self.parts.trainer.mesh)
         settings = self.parts.hparams | sharding.put(hparams, by_agent)
-        return loop.train(self.parts.trainer, self.feed, settings, run_hooks)
+        return loop.train(self.parts.trainer, self.feed, settings, run_hooks, start)
+
+    def encoders(self, state: AgentState) -> Encoders:
+        """Returns the agents of a state as encoders, such as teachers are."""
+        params, aux, mean, std = sharding.fetch(
+            (state.params, state.aux, self.feed.mean, self.feed.std)
+        )
+        return Encoders(self.chosen, params, aux, mean, std)
 
     def encode(self, state: AgentState, shots: Sequence[np.ndarray], size: int) -> np.ndarray:
         """Encodes images u8[N, H, W, C] of each agent's own, `size` at once: f32[A, N, D]."""
@@ -121,16 +130,19 @@ class InMemory:
         return encode_chunks(self.parts.trainer.encode, state, self.feed, pieces, len(shots[0]))
 
 
-def in_memory(chosen: Experiment, cache: pathlib.Path | None = None) -> InMemory:
+def in_memory(
+    chosen: Experiment, cache: pathlib.Path | None = None, teacher: Encoders | None = None
+) -> InMemory:
     """Loads the data of an experiment and builds its agents; nothing is trained.
 
     Args:
         chosen: the experiment.
         cache: folder of what is costly to make again; default: none is kept.
+        teacher: of a migration.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
-        dataset, parts = chosen.data.load(cache or path), build.build(chosen)
+        dataset, parts = chosen.data.load(cache or path), build.build(chosen, teacher=teacher)
         feed = build.open_feed(chosen, dataset, parts, path, cache or path)
     return InMemory(chosen, dataset, parts, feed)
 

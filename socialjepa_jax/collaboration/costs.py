@@ -15,7 +15,7 @@ from scipy import optimize
 
 from socialjepa_jax.errors import InputError, as_array, check_in_range, check_positive
 from socialjepa_jax.objectives.base import Objective
-from socialjepa_jax.objectives.coupled import Mutual, Taught
+from socialjepa_jax.objectives.coupled import Crossed, Link, Mutual, Pull, Taught
 from socialjepa_jax.objectives.coupled.members import image_of, width_of
 from socialjepa_jax.performance import flops
 
@@ -28,38 +28,53 @@ class StepCost:
         own: FLOPs of the models' own updates.
         teacher: FLOPs of the teacher's forward pass; 0 without a teacher.
         coupling: FLOPs of the rest: latents of the term, their gradient, products of the map.
+        solves: FLOPs of refitting W both ways by Cholesky factors, over the steps between refits.
         exchanged: bytes of latents that one model sends to the other, float32.
     """
 
     own: float
     teacher: float
     coupling: float
+    solves: float
     exchanged: int
 
     @property
     def total(self) -> float:
         """FLOPs of the update."""
-        return self.own + self.teacher + self.coupling
+        return self.own + self.teacher + self.coupling + self.solves
 
 
 def of_step(objective: Objective, batch_size: int) -> StepCost:
     """Counts an update.
 
     Args:
-        objective: of a single model, `Mutual`, or a `Migration` that is bound to its teacher.
+        objective: of a single model, `Crossed`, `Mutual`, or a `Migration` bound to its teacher.
         batch_size: pairs of an update.
     """
     total = flops.step(objective, batch_size)
     if isinstance(objective, Mutual):
         own = 2 * flops.step(objective.objective, batch_size)
-        sent = 2 * batch_size * width_of(objective.objective)
-        return StepCost(own, 0.0, total - own, 4 * sent)
+        width = width_of(objective.objective)
+        solves = _solves(objective.link, width, width)
+        return StepCost(own, 0.0, total - own, solves, 4 * 2 * batch_size * width)
     if isinstance(objective, Taught):
         own = flops.step(objective.objective, batch_size)
         teacher = forward(objective.taught_by, batch_size)
-        sent = batch_size * width_of(objective.taught_by)
-        return StepCost(own, teacher, total - own - teacher, 4 * sent)
-    return StepCost(total, 0.0, 0.0, 0)
+        width, wide = width_of(objective.objective), width_of(objective.taught_by)
+        solves = _solves(objective.link, width, wide)
+        rest = total - own - teacher
+        return StepCost(own, teacher, rest, solves, 4 * batch_size * wide)
+    if isinstance(objective, Crossed):
+        own = flops.step(objective.objective, batch_size)
+        return StepCost(own, 0.0, total - own, 0.0, 0)
+    return StepCost(total, 0.0, 0.0, 0.0, 0)
+
+
+def _solves(link: Pull, x: int, y: int) -> float:
+    """FLOPs a step of both regressions between x and y features: n^3 / 3 + 2 n^2 m each."""
+    if not (isinstance(link, Link) and link.is_fitted):
+        return 0.0
+    return sum(n**3 / 3 + 2 * n**2 * m for n, m in ((x, y), (y, x))) / link.every
 
 
 def forward(objective: Objective, batch_size: int) -> float:
@@ -139,6 +154,35 @@ def restricted_mean(
     means = cut[rng.integers(len(cut), size=(draws, len(cut)))].mean(1)
     low, high = np.quantile(means, (0.025, 0.975))
     return Spent(float(cut.mean()), float(low), float(high), float((crossings <= limit).mean()))
+
+
+def relative(
+    crossings_R: np.ndarray,
+    baseline_R: np.ndarray,
+    limits: tuple[float, float],
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Spent:
+    """Returns the ratio of two restricted means, whose interval resamples seeds of both at once.
+
+    Args:
+        crossings_R, baseline_R: of `crossing`, run k of both with the same seed.
+        limits: cost of a whole run of either.
+        draws: of the bootstrap.
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: there are not as many runs of both.
+    """
+    crossings, baseline = (as_array(c, "crossings", np.float64) for c in (crossings_R, baseline_R))
+    if crossings.shape != baseline.shape or crossings.ndim != 1 or not len(crossings):
+        raise InputError(f"crossings {crossings.shape} and {baseline.shape} must be runs in pairs")
+    ours, theirs = np.minimum(crossings, limits[0]), np.minimum(baseline, limits[1])
+    rows = np.random.default_rng(seed).integers(len(ours), size=(draws, len(ours)))
+    ratios = ours[rows].mean(1) / theirs[rows].mean(1)
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    reached = float((crossings <= limits[0]).mean())
+    return Spent(float(ours.mean() / theirs.mean()), float(low), float(high), reached)
 
 
 def threshold_of(final_scores_R: np.ndarray, share: float = 0.95) -> float:

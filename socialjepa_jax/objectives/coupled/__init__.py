@@ -1,7 +1,11 @@
 """Objectives that wrap objectives: models that learn beside others (section 3.7, Algorithm 2)."""
 
-from socialjepa_jax.objectives.coupled.link import Link
+from socialjepa_jax.objectives.coupled.crossed import Crossed
+from socialjepa_jax.objectives.coupled.link import KINDS, Link, Pull
 from socialjepa_jax.objectives.coupled.migration import Migration, Taught
 from socialjepa_jax.objectives.coupled.mutual import Mutual
+from socialjepa_jax.objectives.coupled.similarities import Similarities
 
-__all__ = ["Link", "Migration", "Mutual", "Taught"]
+LINKS: dict[str, type] = dict.fromkeys(KINDS, Link) | {"similarities": Similarities}
+
+__all__ = ["LINKS", "Crossed", "Link", "Migration", "Mutual", "Pull", "Similarities", "Taught"]

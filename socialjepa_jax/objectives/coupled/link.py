@@ -8,7 +8,7 @@ Shape key: B batch, D features of x, E features of y, F = D + E.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,26 @@ KINDS = ("closed", "shuffled", "identity", "random", "learned")
 PAIRS_PER_FEATURE = 5  # that the moments hold at least
 _HIGHEST = jax.lax.Precision.HIGHEST
 State = dict[str, jax.Array]
+
+
+class Pull(Protocol):
+    """A term that pulls a student's latents x towards what its teacher sees, y."""
+
+    @property
+    def kind(self) -> str:
+        """Names the pull in a configuration."""
+
+    def check_widths(self, x: int, y: int) -> None:
+        """Checks that the term can be made of latents of these widths; raises `InputError`."""
+
+    def init(self, key: jax.Array, x: int, y: int) -> tuple[State, State]:
+        """Returns the parameters, {} without any, and the state; 'ready' is 1 once it may pull."""
+
+    def pull(
+        self, params: State, state: State, x_BD: jax.Array, y_BE: jax.Array, step: jax.Array,
+        reduce: Reduce,
+    ) -> tuple[jax.Array, State, Metrics]:  # fmt: skip
+        """Returns the term, the state after this batch, and metrics; y is a constant."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +98,7 @@ class Link:
         state |= {"w": jnp.zeros((y, x)), "w_back": jnp.zeros((x, y)), "ready": jnp.zeros(())}
         state |= {"center": jnp.zeros(x + y)}
         if self.kind == "learned":
-            draw = jax.random.truncated_normal(key, -2.0, 2.0, (x, y))
-            return {"kernel": 0.02 * draw, "bias": jnp.zeros(y)}, state | {"ready": jnp.ones(())}
+            return linear_head(key, x, y), state | {"ready": jnp.ones(())}
         if not self.is_fitted:
             w = jnp.eye(x) if self.kind == "identity" else jax.random.orthogonal(key, x)
             state |= {"w": w, "w_back": w.T, "ready": jnp.ones(())}
@@ -88,7 +107,7 @@ class Link:
     def forward(self, params: State, state: State, x_BD: jax.Array) -> jax.Array:
         """Returns W x in the space of y: f32[B, E]; W has no gradient unless it is learned."""
         if self.kind == "learned":
-            return x_BD @ params["kernel"] + params["bias"][None]
+            return linear(params, x_BD)
         width = x_BD.shape[1]
         center = jax.lax.stop_gradient(state["center"])
         w = jax.lax.stop_gradient(state["w"])
@@ -99,6 +118,17 @@ class Link:
         width = state["w"].shape[1]
         center, w = (jax.lax.stop_gradient(state[name]) for name in ("center", "w_back"))
         return (y_BE - center[None, width:]) @ w.T + center[None, :width]
+
+    def pull(
+        self, params: State, state: State, x_BD: jax.Array, y_BE: jax.Array, step: jax.Array,
+        reduce: Reduce,
+    ) -> tuple[jax.Array, State, Metrics]:  # fmt: skip
+        """Returns |y - W x|^2, the state after this batch, and the metrics of `fresh`."""
+        y_BE = self.partners(y_BE, reduce)
+        predicted = self.forward(params, state, x_BD)
+        term = squared_distance(predicted, y_BE, reduce)
+        moved = self.update(state, x_BD, y_BE, step, reduce)
+        return term, moved, fresh(predicted, x_BD, y_BE, state, reduce)
 
     def partners(self, y_BE: jax.Array, reduce: Reduce) -> jax.Array:
         """Returns the latents that x is compared with: y, or another row's where shuffled."""
@@ -157,6 +187,17 @@ class Link:
 
 def _kept(state: State) -> dict[str, Any]:
     return {name: state[name] for name in ("w", "w_back", "center", "ready")}
+
+
+def linear_head(key: jax.Array, x: int, y: int) -> State:
+    """Draws a linear layer from x to y features, its kernel truncated normal of scale 0.02."""
+    kernel = 0.02 * jax.random.truncated_normal(key, -2.0, 2.0, (x, y))
+    return {"kernel": kernel, "bias": jnp.zeros(y)}
+
+
+def linear(head: State, x_BD: jax.Array) -> jax.Array:
+    """Applies a linear layer: f32[B, E]."""
+    return x_BD @ head["kernel"] + head["bias"][None]
 
 
 def squared_distance(x_BD: jax.Array, y_BD: jax.Array, reduce: Reduce) -> jax.Array:

@@ -25,8 +25,7 @@ from socialjepa_jax.objectives.base import (
     Params,
     projected,
 )
-from socialjepa_jax.objectives.coupled import link as links
-from socialjepa_jax.objectives.coupled.link import Link
+from socialjepa_jax.objectives.coupled.link import Link, Pull
 from socialjepa_jax.objectives.coupled.members import groups_by_member, width_of
 from socialjepa_jax.sharding import Reduce
 
@@ -44,7 +43,7 @@ class Migration:
         teachers: the teacher's agent of each student; (): agent k of the run teaches student k.
         weight: beta; `hparams['beta']`, if present, takes precedence.
         own: factor of the student's own loss; `hparams['own']`, if present, takes precedence.
-        link: the map W.
+        link: the map W, or another `Pull` towards the teacher's latents.
         teacher_width: E, features of the teacher's latents; 0: as many as the student's.
     """
 
@@ -54,7 +53,7 @@ class Migration:
     teachers: tuple[int, ...] = ()
     weight: float = 1.0
     own: float = 1.0
-    link: Link = Link()
+    link: Pull = Link()
     teacher_width: int = 0
 
     def __post_init__(self) -> None:
@@ -148,24 +147,20 @@ class Taught(Migration):
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Computes the objective on batch['a'] (student) and batch['b'] (teacher).
 
-        Metrics are the student's own, 'coupling' (the unweighted term) and those of `link.fresh`.
+        Metrics are the student's own, 'coupling' (the unweighted term) and those of `link.pull`.
         """
-        link = self.link
         a = {**batch["a"], "step": batch["step"], "draw": batch["draw"]}
         alone, (student, metrics) = self.objective.loss(
             params["student"], aux["student"], a, key, hparams, reduce
         )
-        x_BD = self.encode(params, aux, a["image"])["latent"]
-        y_BE = link.partners(self._seen(batch["b"], hparams), reduce)
-        x_BD = x_BD.astype(jnp.float32)
-        predicted = link.forward(params.get("link", {}), aux["link"], x_BD)
-        term = links.squared_distance(predicted, y_BE, reduce)
-        beta = hparams.get("beta", self.weight) * aux["link"]["ready"]
-        state = link.update(aux["link"], x_BD, y_BE, batch["step"], reduce)
-        metrics = {**metrics, "coupling": jax.lax.stop_gradient(term)}
-        metrics |= links.fresh(predicted, x_BD, y_BE, aux["link"], reduce)
+        x_BD = self.encode(params, aux, a["image"])["latent"].astype(jnp.float32)
+        y_BE = self._seen(batch["b"], hparams)
+        head, state = params.get("link", {}), aux["link"]
+        term, moved, found = self.link.pull(head, state, x_BD, y_BE, batch["step"], reduce)
+        beta = hparams.get("beta", self.weight) * state["ready"]
         total = hparams.get("own", self.own) * alone + beta * term
-        return total, ({"student": student, "link": state}, metrics)
+        metrics = {**metrics, "coupling": jax.lax.stop_gradient(term), **found}
+        return total, ({"student": student, "link": moved}, metrics)
 
     def _seen(self, batch: Batch, hparams: HParams) -> jax.Array:
         """Returns the teacher's latents f32[B, E] of its own camera's images."""

@@ -1,0 +1,288 @@
+"""What a teacher on another camera saves a student, against every baseline that could explain it.
+
+Five students of each method learn on the second camera of the flicker world of `motion_lejepa`;
+teachers have learned on the first one. The score is R2 of the state on held-out states, measured
+20 times in a run; a student has arrived when it reaches 0.95 of the mean final score of students
+alone, by an isotonic fit of its curve. Costs are FLOPs of updates, counted in their programs, with
+the teacher's forward passes and the solves of W; runs that never arrive count with their whole
+cost. Methods are tuned alike: three values of one knob in another world (rho = 0.85, other states),
+by the mean score of a run. Intervals resample seeds, of both methods of a ratio at once.
+
+Predictions, written before the runs. Beside a teacher students arrive at no more than half of the
+cost of students alone (the paper: 0.28). W is not what helps: W = I, a random orthogonal W and a
+learned head do as well within 0.1, since a student that starts from nothing may learn any frame.
+Shuffled pairs and an untrained teacher save nothing. A teacher on the same camera saves as much
+within 0.1. Pairs of cameras without a teacher save less than W by at least 0.1. The teacher's
+weights at first save something, less than W; without training they give R2 below 0.5. Charged with
+its teacher's training a single student costs more than alone. A head alone, without the student's
+own loss, arrives, and for less than W. Similarities with a queue save less than W. Two models that
+teach each other cost at least 0.9 of two models alone, by either method (the paper: 1.12 and 1.05
+of one). Half of the steps with the whole schedule is the cheapest baseline: students alone arrive
+in it at a cost below 1, and students beside a teacher below that.
+
+Command: python -m experiments.reproduce --only=table9 --out=runs/table9
+Cost at --scale=cpu: 18 methods of 2 to 3 CPU minutes, 50 CPU minutes; finished methods are kept.
+Expected at --scale=cpu: 0 of 0 claims, not run yet.
+"""
+
+import pathlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments import findings
+from experiments.collaboration import methods, runs
+from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.motion import pairs
+from socialjepa_jax.collaboration import costs
+from socialjepa_jax.collaboration.costs import Spent
+from socialjepa_jax.report import figures, style
+from socialjepa_jax.report.tables import Column, Interval, Row, Table
+
+SHARE = 0.95  # of the final score of students alone
+SHARES = (0.90, SHARE, 0.99)
+ALONE, W, KEPT = "alone", "W", "W, latents kept"
+NEAR = 0.1  # of a ratio of costs
+PAPER = {W: 0.28, "mutual, both": 1.12, "mutual, alternating": 1.05}
+SHOWN = (ALONE, W, "learned head", "pairs without a teacher", "teacher's weights at first",
+         "W of shuffled pairs")  # fmt: skip
+
+
+def run(scale: str, out: pathlib.Path) -> Finding:
+    """Tunes and measures every method, or reads what an earlier call left in `out`."""
+    rows = [row for name in methods.methods(scale) for row in runs.rows(name, scale, out)]
+    return Finding(
+        "A second agent beside a first one: what a teacher saves",
+        claims(rows),
+        {"": plot(rows)},
+        rows,
+        [table(rows)],
+        {"steps": methods.STEPS[scale], "seeds": runs.SEEDS[scale]},
+    )
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All students of a method: their scores over their cost.
+
+    Attributes:
+        costs: f64[T], cumulative FLOPs of a student at each evaluation.
+        scores: f64[R, T].
+    """
+
+    costs: np.ndarray
+    scores: np.ndarray
+
+    def crossings(self, threshold: float) -> np.ndarray:
+        """Returns the cost of arriving of each student: f64[R], inf where it does not."""
+        return np.array([costs.crossing(self.costs, s, threshold) for s in self.scores])
+
+    @property
+    def limit(self) -> float:
+        """Cost of a whole run."""
+        return float(self.costs[-1])
+
+
+def curves(rows: Rows, name: str) -> Curves:
+    """Returns the curves of a method; those of kept latents are those of W at another cost."""
+    kept = name == KEPT
+    of = findings.select(rows, method=W if kept else name, part="run")
+    (cost,) = findings.select(rows, method=W if kept else name, part="cost")
+    a_step = cost["own"] + cost["coupling"] + cost["solves"] + (0.0 if kept else cost["teacher"])
+    first = cost["pool"] * cost["image"] if kept else 0.0
+    return Curves(first + a_step * np.array(of[0]["steps"]), np.array([row["r2"] for row in of]))
+
+
+def threshold(rows: Rows, share: float = SHARE) -> float:
+    """Returns the score at which a student has arrived."""
+    return costs.threshold_of(curves(rows, ALONE).scores[:, -1], share)
+
+
+def ratio(rows: Rows, name: str, share: float = SHARE, charged: bool = False) -> Spent:
+    """Returns the cost of arriving over that of students alone.
+
+    Args:
+        rows: of the experiment.
+        name: of the method.
+        share: of the final score of students alone.
+        charged: add the teacher's training to every student.
+    """
+    level, ours, alone = threshold(rows, share), curves(rows, name), curves(rows, ALONE)
+    extra = alone.limit if charged else 0.0
+    limits = (ours.limit + extra, alone.limit)
+    return costs.relative(ours.crossings(level) + extra, alone.crossings(level), limits)
+
+
+def trained_names(rows: Rows) -> list[str]:
+    """Names of the methods that train, kept latents among them."""
+    names = [n for n in findings.distinct(rows, "method") if len(curves(rows, n).costs) > 1]
+    return [*names, KEPT]
+
+
+def claims(rows: Rows) -> list[Claim]:
+    """Judges the paper's numbers and the predictions of the head."""
+    of_w = ratio(rows, W)
+    return [
+        _ratio_claim(rows, W, f"{PAPER[W]} in the paper", abs(of_w.mean - PAPER[W]) <= 0.05),
+        _ratio_claim(rows, W, "at most 0.5", of_w.high <= 0.5, "W/half of the cost"),
+        *(_near_claim(rows, name) for name in ("W = I", "W random orthogonal", "learned head",
+                                               "W, teacher on the same camera")),
+        *(_no_gain_claim(rows, name) for name in ("W of shuffled pairs", "W, teacher untrained")),
+        *_less_than_w_claims(rows),
+        _frozen_claim(rows),
+        _charged_claim(rows),
+        *_cheaper_claims(rows),
+        *_mutual_claims(rows),
+        *_short_claims(rows),
+    ]  # fmt: skip
+
+
+def _ratio_claim(rows: Rows, name: str, paper: str, agrees: bool, id: str = "") -> Claim:
+    spent = ratio(rows, name)
+    return Claim(id or f"{name}/cost", paper, spent.mean, bool(agrees), _text(rows, name))
+
+
+def _text(rows: Rows, *names: str) -> str:
+    """States cost, interval, share of arrivals and final score of methods."""
+    parts = []
+    for name in names:
+        spent, final = ratio(rows, name), curves(rows, name).scores[:, -1].mean()
+        parts.append(
+            f"{name}: {spent.mean:.2f} of the cost alone ({spent.low:.2f} to {spent.high:.2f}), "
+            f"{spent.reached:.0%} arrive, final R2 {final:.3f}"
+        )
+    return "; ".join(parts) + "."
+
+
+def _near_claim(rows: Rows, name: str) -> Claim:
+    apart = ratio(rows, name).mean - ratio(rows, W).mean
+    agrees = abs(apart) <= NEAR
+    return Claim(f"{name}/as good as W", f"cost within {NEAR} of W's", apart, agrees,
+                 _text(rows, name, W))  # fmt: skip
+
+
+def _no_gain_claim(rows: Rows, name: str) -> Claim:
+    return _ratio_claim(rows, name, "at least 1: nothing is saved", ratio(rows, name).high >= 1.0)
+
+
+def _less_than_w_claims(rows: Rows) -> list[Claim]:
+    """What saves less than a teacher: pairs alone, weights at first, similarities."""
+    of_w = ratio(rows, W).mean
+    found = []
+    for name, apart, most in (
+        ("pairs without a teacher", NEAR, np.inf),
+        ("teacher's weights at first", 0.0, 1.0),
+        ("similarities", 0.0, 1.0),
+    ):
+        mean = ratio(rows, name).mean
+        statement = f"costs more than W{f' by {apart}' if apart else ''}"
+        statement += ", less than alone" if most == 1.0 else ""
+        found.append(
+            Claim(f"{name}/saves less than W", statement, mean, bool(of_w + apart < mean < most),
+                  _text(rows, name, W))
+        )  # fmt: skip
+    return found
+
+
+def _frozen_claim(rows: Rows) -> Claim:
+    r2 = curves(rows, "teacher's weights, no training").scores[:, -1].mean()
+    return Claim("teacher's weights, no training/R2", "below 0.5", float(r2), bool(r2 < 0.5),
+                 f"R2 is {r2:.3f}.")  # fmt: skip
+
+
+def _charged_claim(rows: Rows) -> Claim:
+    spent, free = ratio(rows, W, charged=True), ratio(rows, W)
+    saved = 1.0 - free.mean
+    students = f"{int(np.ceil(1.0 / saved))} students pay for it" if saved > 0 else "never paid for"
+    return Claim("W/teacher charged", "above 1 for one student", spent.mean, spent.low > 1.0,
+                 f"with the teacher's training a student costs {spent.mean:.2f} "
+                 f"({spent.low:.2f} to {spent.high:.2f}); {students}.")  # fmt: skip
+
+
+def _cheaper_claims(rows: Rows) -> list[Claim]:
+    """What arrives for less than W."""
+    of_w = ratio(rows, W).mean
+    return [
+        _ratio_claim(rows, name, "arrives, for less than W",
+                     ratio(rows, name).mean < of_w and ratio(rows, name).reached == 1.0)
+        for name in ("learned head, no own loss", KEPT)
+    ]  # fmt: skip
+
+
+def _mutual_claims(rows: Rows) -> list[Claim]:
+    """Two models that teach each other, over two models alone."""
+    found = []
+    for name in ("mutual, both", "mutual, alternating", "mutual, W = I"):
+        spent = ratio(rows, name)
+        paper = f"; the paper has {PAPER[name]} of one" if name in PAPER else ""
+        found.append(
+            Claim(f"{name}/cost of two models", f"at least 0.9 of two alone{paper}",
+                  spent.mean / 2, spent.mean / 2 >= 0.9,
+                  f"{spent.mean / 2:.2f} of two models alone ({spent.low / 2:.2f} to "
+                  f"{spent.high / 2:.2f}), {spent.reached:.0%} of the first members arrive.")
+        )  # fmt: skip
+    return found
+
+
+def _short_claims(rows: Rows) -> list[Claim]:
+    """What shorter schedules save, with and without a teacher."""
+    alone, taught = (ratio(rows, f"{name}, half the steps") for name in (ALONE, W))
+    text = _text(rows, f"{ALONE}, half the steps", f"{W}, half the steps")
+    return [
+        Claim("half the steps/alone", "arrives below 1", alone.mean, alone.mean < 1.0, text),
+        Claim("half the steps/W", "below students alone", taught.mean,
+              taught.mean < alone.mean, text),
+    ]  # fmt: skip
+
+
+def table(rows: Rows) -> Table:
+    """Every method: final score, cost of arriving at three thresholds, the price of the teacher."""
+    columns = [
+        Column("final", "R2 at the end", digits=3),
+        *(Column(f"{share:g}", f"cost to {share:g}", digits=2, best="min") for share in SHARES),
+        Column("charged", "with the teacher", digits=2, best="min"),
+        Column("reached", "arrive", digits=2),
+        Column("kilobytes", "kB exchanged", digits=0),
+        Column("value", "knob", digits=2),
+    ]
+    lines = [Row(name, _cells(rows, name)) for name in trained_names(rows)]
+    caption = f"Costs over those of students alone; arrived: {SHARE:g} of their R2."
+    return Table(columns, lines, corner="method", caption=caption)
+
+
+def _cells(rows: Rows, name: str) -> dict[str, float | Interval | None]:
+    of = W if name == KEPT else name
+    (cost,) = findings.select(rows, method=of, part="cost")
+    ours = curves(rows, name)
+    spent = {share: ratio(rows, name, share) for share in SHARES}
+    taught = bool(cost["teacher"])
+    arrived = np.minimum(ours.crossings(threshold(rows)), ours.limit).mean() / ours.limit
+    last = findings.select(rows, method=of, part="run")[0]["steps"][-1]
+    return {
+        "final": pairs.cell(ours.scores[:, -1].tolist()),
+        **{f"{s:g}": Interval(v.mean, v.low, v.high) for s, v in spent.items()},
+        "charged": ratio(rows, name, charged=True).mean if taught else None,
+        "reached": spent[SHARE].reached,
+        "kilobytes": arrived * last * cost["exchanged"] / 1e3,
+        "value": cost["value"],
+    }
+
+
+def plot(rows: Rows) -> Plot:
+    """R2 of the state over the cost, mean over students."""
+    unit = curves(rows, ALONE).limit
+    level = threshold(rows)
+    lines = [
+        figures.Line(name, c.costs / unit, c.scores.mean(0), style.agent_color(k), "-", "o")
+        for k, (name, c) in enumerate((n, curves(rows, n)) for n in SHOWN)
+    ]
+    figure = figures.lines(
+        lines, title="R² of the state over the cost of training", x_label="FLOPs, run alone = 1",
+        y_label="R² of the state", levels=[_level(level)],
+    )  # fmt: skip
+    return Plot(figure, "Score of students over their cost, by method",
+                "Mean of the students; the teacher's own training is not counted.")  # fmt: skip
+
+
+def _level(value: float) -> figures.Level:
+    return figures.Level(f"{SHARE:g} of alone", value, value, value, style.agent_color(7))
