@@ -58,6 +58,7 @@ MODULES = {
     "reacher_ou": ("experiments.reacher.ou", "run"),
     "reacher_trajectory": ("experiments.reacher.trajectory", "run"),
     "reacher_planning": ("experiments.reacher.planning", "run"),
+    "reacher_collapse": ("experiments.reacher.collapse", "run"),
     "motion_arm": ("experiments.motion.arm.recovery", "run"),
     "arm_factors": ("experiments.motion.arm.factors", "run"),
     "motion_unpaired_worlds": ("experiments.motion.unpaired_worlds", "run"),
@@ -78,7 +79,7 @@ ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
 ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")
 """The experiments on episodes: built-in ones, or those of a file if it is given."""
 
-OPTIONAL = ("reacher_ou", *ON_TRAJECTORIES)
+OPTIONAL = ("reacher_ou", "reacher_collapse", *ON_TRAJECTORIES)
 """The experiments that need MuJoCo, and are left out of a run of all where it is missing."""
 
 ON_FRAMES = ("driving",)

@@ -38,6 +38,7 @@ class CNNConfig:
         hidden: width of the hidden linear layer.
         outputs: features of the latent; 0: the hidden layer is the output, for objectives whose
             own linear head follows.
+        normalize: True: layers are batch normalised.
         dtype: "float32", the only type.
     """
 
@@ -47,6 +48,7 @@ class CNNConfig:
     widths: tuple[int, ...] = (32, 64, 128, 256)
     hidden: int = 256
     outputs: int = 2
+    normalize: bool = True
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -78,16 +80,18 @@ class Conv(nnx.Module):
 
 
 class CNN(nnx.Module):
-    """Conv-BN-GELU blocks, average pooling over space, Linear-BN-GELU, Linear."""
+    """Conv-BN-GELU blocks, average pooling over space, Linear-BN-GELU, Linear; BN if asked for."""
 
     def __init__(self, config: CNNConfig, rngs: nnx.Rngs) -> None:
-        self.num_blocks = len(config.widths)
+        self.num_blocks, self.normalizes = len(config.widths), config.normalize
         inputs = [config.channels, *config.widths[:-1]]
         for i, (before, after) in enumerate(zip(inputs, config.widths)):
             setattr(self, f"conv_{i}", Conv(before, after, rngs))
-            setattr(self, f"norm_{i}", BatchNorm(after))
+            if self.normalizes:
+                setattr(self, f"norm_{i}", BatchNorm(after))
         self.fc = Linear(config.widths[-1], config.hidden, rngs)
-        self.norm_fc = BatchNorm(config.hidden)
+        if self.normalizes:
+            self.norm_fc = BatchNorm(config.hidden)
         self.head = Linear(config.hidden, config.outputs, rngs) if config.outputs else None
 
     def __call__(
@@ -108,9 +112,12 @@ class CNN(nnx.Module):
             The latent [B, D] and the statistics used.
         """
         norm = Normalizer(statistics, mean)
+
+        def activated(name: str, x: jax.Array) -> jax.Array:
+            return gelu(norm(name, getattr(self, name), x) if self.normalizes else x)
+
         x = images_BHWC
         for i in range(self.num_blocks):
-            x = getattr(self, f"conv_{i}")(x)
-            x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
-        x = gelu(norm("norm_fc", self.norm_fc, self.fc(x.mean((1, 2)))))
+            x = activated(f"norm_{i}", getattr(self, f"conv_{i}")(x))
+        x = activated("norm_fc", self.fc(x.mean((1, 2))))
         return self.head(x) if self.head else x, norm.used

@@ -35,6 +35,7 @@ class PatchNetConfig:
         patches: side of a patch of each layer: pixels, then outputs of the layer before.
         widths: channels after each layer.
         hidden: features D of the hidden layer, which is the output.
+        normalize: True: layers are batch normalised.
         dtype: "float32", the only type.
     """
 
@@ -44,6 +45,7 @@ class PatchNetConfig:
     patches: tuple[int, ...] = (4, 2)
     widths: tuple[int, ...] = (32, 64)
     hidden: int = 128
+    normalize: bool = True
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -62,18 +64,20 @@ class PatchNetConfig:
 
 
 class PatchNet(nnx.Module):
-    """Patch-Linear-BN-GELU blocks, flattened, Linear-BN-GELU."""
+    """Patch-Linear-BN-GELU blocks, flattened, Linear-BN-GELU; BN where it is asked for."""
 
     def __init__(self, config: PatchNetConfig, rngs: nnx.Rngs) -> None:
-        self.patches = config.patches
+        self.patches, self.normalizes = config.patches, config.normalize
         channels, total = config.channels, math.prod(config.patches)
         for i, (patch, width) in enumerate(zip(config.patches, config.widths)):
             setattr(self, f"fc_{i}", Linear(patch * patch * channels, width, rngs))
-            setattr(self, f"norm_{i}", BatchNorm(width))
+            if self.normalizes:
+                setattr(self, f"norm_{i}", BatchNorm(width))
             channels = width
         height, width = (side // total for side in sides(config.image_size))
         self.fc = Linear(height * width * channels, config.hidden, rngs)
-        self.norm_fc = BatchNorm(config.hidden)
+        if self.normalizes:
+            self.norm_fc = BatchNorm(config.hidden)
 
     def __call__(
         self,
@@ -83,12 +87,16 @@ class PatchNet(nnx.Module):
     ) -> tuple[jax.Array, Statistics]:
         """Encodes images: f32[B, H, W, C] -> [B, D], and the statistics used; see `ResNet`."""
         norm = Normalizer(statistics, mean)
+
+        def activated(name: str, x: jax.Array) -> jax.Array:
+            return gelu(norm(name, getattr(self, name), x) if self.normalizes else x)
+
         x = images_BHWC
         for i, patch in enumerate(self.patches):
             x = _split(x, patch)
             x = getattr(self, f"fc_{i}")(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
-            x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
-        return gelu(norm("norm_fc", self.norm_fc, self.fc(x.reshape(len(x), -1)))), norm.used
+            x = activated(f"norm_{i}", x)
+        return activated("norm_fc", self.fc(x.reshape(len(x), -1))), norm.used
 
 
 def _split(x_BHWC: jax.Array, side: int) -> jax.Array:

@@ -80,3 +80,18 @@ def test_refuses_sizes_that_cannot_be(fields):
     ((name, value),) = fields.items()
     with pytest.raises(InputError, match=f"{name}={value!r}"):
         CNNConfig(**fields)
+
+
+def test_without_normalisation_it_is_the_network_whose_statistics_are_those_of_a_unit_normal():
+    key, images = jax.random.key(0), jax.random.normal(jax.random.key(1), (3, 8, 8, 2))
+    init, apply = functional(lambda rngs: CNN(TINY, rngs))
+    params = init(key)
+    channels = {"norm_0": 4, "norm_1": 6, "norm_fc": 5}
+    unit = {name: (np.zeros(c, "f4"), np.full(c, 1 - 1e-5, "f4")) for name, c in channels.items()}
+    expected, _ = apply(params, images, unit)
+    init, apply = functional(lambda rngs: CNN(dataclasses.replace(TINY, normalize=False), rngs))
+    plain = init(key)
+    assert set(plain) == set(params) - set(channels)
+    latent, used = apply(plain, images)
+    assert used == {}
+    np.testing.assert_allclose(latent, expected, atol=1e-6)

@@ -1,5 +1,7 @@
 """The patch network against convolutions whose stride is their kernel."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,3 +83,25 @@ def test_it_is_an_encoder_with_one_latent():
 def test_refuses_sizes_that_cannot_be(fields, message):
     with pytest.raises(InputError, match=message):
         PatchNetConfig(**fields)
+
+
+def test_without_normalisation_layers_are_affine_maps_and_gelu():
+    plain = dataclasses.replace(TINY, normalize=False)
+    params = encoders.init(plain, jax.random.key(0))
+    assert set(params) == {"fc_0", "fc_1", "fc"}
+    images = np.random.default_rng(2).normal(size=(3, 12, 12, 2)).astype(np.float32)
+    latents, used = encoders.apply(plain, params, images)
+    assert used == {}
+
+    def layer(name, x):
+        y = x @ np.asarray(params[name]["kernel"]) + np.asarray(params[name]["bias"])
+        return y * 0.5 * special.erfc(-y / 2**0.5)
+
+    x = images
+    for i, side in enumerate(TINY.patches):
+        x = np.stack([
+            [[x[n, r : r + side, c : c + side].ravel() for c in range(0, x.shape[2], side)]
+             for r in range(0, x.shape[1], side)] for n in range(3)
+        ])  # fmt: skip
+        x = layer(f"fc_{i}", x)
+    np.testing.assert_allclose(latents["mean"], layer("fc", x.reshape(3, -1)), atol=1e-5)
