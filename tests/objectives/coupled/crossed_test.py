@@ -10,8 +10,6 @@ from socialjepa_jax.data.protocols import PairedSource
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.coupled import Crossed
-from socialjepa_jax.models.mlp import MLPConfig
-from socialjepa_jax.objectives.pairs.vectors import Pairs
 from tests.objectives.coupled.frames import SINGLE, STEPS, alone, hparams, source, train
 
 CROSSED = Crossed(SINGLE)
@@ -35,9 +33,7 @@ def test_without_weight_it_is_a_single_run_and_with_it_cameras_agree():
     assert told["coupling"].shape == (2, STEPS)
 
 
-def test_is_registered_and_needs_images():
+def test_is_registered_and_refuses_what_cannot_be():
     assert OBJECTIVES["crossed"] is Crossed
     with pytest.raises(InputError, match=r"weight=-1.0"):
         Crossed(SINGLE, weight=-1.0)
-    with pytest.raises(InputError, match="no encoder of images"):
-        Crossed(Pairs(MLPConfig(inputs=4, outputs=2)))
