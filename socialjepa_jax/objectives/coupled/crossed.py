@@ -68,7 +68,8 @@ class Crossed:
         alone, (moved, metrics) = self.objective.loss(params, aux, a, key, hparams, reduce)
         images = jnp.concatenate([a["image"], batch["b"]["image"]])
         z = self.objective.encode(params, aux, images)["latent"].astype(jnp.float32)
-        term = squared_distance(*jnp.split(z, 2), reduce)
+        z_a, z_b = jnp.split(z, 2)
+        term = squared_distance(z_a, z_b, reduce)
         total = alone + hparams.get("beta", self.weight) * term
         return total, (moved, {**metrics, "coupling": jax.lax.stop_gradient(term)})
 
