@@ -106,7 +106,8 @@ def experiment(method: Method, scale: str, seeds: tuple[int, ...], **world: obje
     """
     steps = max(2, round(STEPS[scale] * method.share))
     small = SMALL if scale == "smoke" else {}
-    rhythm = pairs.lasting(steps) | {"run__steps_per_call": max(1, steps // EVALUATIONS)}
+    call = max(1, STEPS[scale] // EVALUATIONS)  # shorter runs are looked at as often by the step
+    rhythm = pairs.lasting(steps) | {"run__steps_per_call": call}
     base = pairs.experiment(seeds, data__walk=0, **(small | rhythm | world))
     own, others = (OWN,) * len(seeds), (OTHER,) * len(seeds)
     objective: Any = base.objective

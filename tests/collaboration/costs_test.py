@@ -7,6 +7,7 @@ import pytest
 
 from socialjepa_jax.collaboration import costs
 from socialjepa_jax.errors import InputError
+from socialjepa_jax.objectives.coupled import Crossed, Link
 from socialjepa_jax.performance import flops
 from tests.objectives.coupled.frames import MIGRATION, MUTUAL, SINGLE
 
@@ -33,7 +34,7 @@ def test_a_student_pays_for_the_teacher_and_for_the_pull():
     found = costs.of_step(taught, BATCH)
     assert found.own == flops.step(SINGLE, BATCH)
     assert found.teacher == BATCH * FORWARD
-    assert found.total == flops.step(taught, BATCH)
+    assert found.total == flops.step(taught, BATCH) + found.solves
     pull = BATCH * (3 * FORWARD - 2 * 4 * 8 * 5)  # the student's latents once more
     assert pull <= found.coupling < 1.5 * pull
     assert found.exchanged == BATCH * 3 * 4
@@ -43,7 +44,7 @@ def test_mutual_teaching_pays_twice():
     found = costs.of_step(MUTUAL, BATCH)
     assert found.own == 2 * flops.step(SINGLE, BATCH)
     assert found.teacher == 0
-    assert found.total == flops.step(MUTUAL, BATCH)
+    assert found.total == flops.step(MUTUAL, BATCH) + found.solves
     assert found.exchanged == 2 * BATCH * 3 * 4
     wide = dataclasses.replace(SINGLE, outputs=6)
     wider = dataclasses.replace(MUTUAL, objective=wide)
@@ -120,3 +121,33 @@ def test_the_threshold_is_a_share_of_final_scores():
 def test_refuses_what_is_no_curve(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_solves_are_those_of_two_regressions_between_refits():
+    wide = dataclasses.replace(SINGLE, outputs=5)
+    student = dataclasses.replace(MIGRATION, teacher_width=5).bind(wide)
+    found = costs.of_step(student, BATCH)
+    x, y, every = 3, 5, MIGRATION.link.every
+    both = (x**3 + y**3) / 3 + 2 * x * x * y + 2 * y * y * x
+    assert found.solves == pytest.approx(both / every)
+    free = dataclasses.replace(MIGRATION, link=Link("identity")).bind(SINGLE)
+    assert costs.of_step(free, BATCH).solves == 0.0
+    assert costs.of_step(SINGLE, BATCH).solves == 0.0
+
+
+def test_pairs_without_a_teacher_pay_for_the_second_camera():
+    found = costs.of_step(Crossed(SINGLE), BATCH)
+    assert (found.own, found.teacher, found.exchanged) == (flops.step(SINGLE, BATCH), 0.0, 0)
+    both = 2 * BATCH * (3 * FORWARD - 2 * 4 * 8 * 5)  # latents of both cameras once more
+    assert both <= found.coupling < 1.5 * both
+
+
+def test_a_ratio_pairs_its_seeds_and_censors_both_sides():
+    ours, alone = np.array([2.0, 4.0, np.inf]), np.array([4.0, 8.0, 20.0])
+    found = costs.relative(ours, alone, (10.0, 20.0))
+    assert found.mean == pytest.approx((2 + 4 + 10) / (4 + 8 + 20))
+    assert found.reached == pytest.approx(2 / 3)
+    # Every ratio is one half, so no resampling of seeds in pairs changes it.
+    assert (found.low, found.high) == pytest.approx((0.5, 0.5))
+    with pytest.raises(InputError, match="runs in pairs"):
+        costs.relative(ours, alone[:2], (10.0, 20.0))

@@ -1,0 +1,71 @@
+"""The methods of table 9, and its costs and claims on curves whose answer is known."""
+
+import numpy as np
+import pytest
+
+from experiments.collaboration import methods, table9
+from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual
+
+STEPS = [0, 10, 20]
+PARTS = {"own": 4.0, "teacher": 1.0, "coupling": 2.0, "solves": 0.5}
+
+
+def rows_of(name, final, teacher=1.0):
+    """Two students whose score rises linearly to `final`."""
+    runs = [
+        {"method": name, "part": "run", "seed": k, "steps": STEPS, "r2": [0.0, final / 2, final]}
+        for k in range(2)
+    ]
+    cost = {**PARTS, "teacher": teacher, "pool": 3, "image": 2.0, "exchanged": 100, "value": 1.0}
+    if name == "alone":
+        cost |= {"teacher": 0.0, "coupling": 0.0, "solves": 0.0}
+    return [*runs, {"method": name, "part": "cost", **cost}]
+
+
+ROWS = [row for name in methods.methods("cpu") for row in rows_of(name, 1.0)]
+
+
+@pytest.mark.parametrize(("name", "method"), methods.methods("smoke").items())
+def test_every_method_is_an_experiment_on_the_second_camera(name, method):
+    methods.experiment(method, "cpu", (3, 4))
+    chosen = methods.experiment(method, "smoke", (3, 4))
+    assert chosen.agents.cameras == (methods.OWN,) * 2
+    classes = {"taught": Migration, "crossed": Crossed, "mutual": Mutual}
+    expected = classes.get(method.kind)
+    coupled = isinstance(chosen.objective, tuple(classes.values()))
+    assert coupled == (expected is not None)
+    if expected:
+        assert isinstance(chosen.objective, expected)
+        assert chosen.agents.partners == (methods.OTHER,) * 2
+    assert chosen.run.steps % chosen.run.steps_per_call == 0
+    assert method.knob in ("beta", "gamma", "learning_rate") and len(method.trials) == 3
+
+
+def test_costs_are_those_of_steps_and_kept_latents_are_paid_at_once():
+    w, kept = table9.curves(ROWS, table9.W), table9.curves(ROWS, table9.KEPT)
+    np.testing.assert_array_equal(w.costs, [0.0, 75.0, 150.0])
+    np.testing.assert_array_equal(kept.costs, [6.0, 71.0, 136.0])
+    np.testing.assert_array_equal(kept.scores, w.scores)
+    np.testing.assert_array_equal(table9.curves(ROWS, table9.ALONE).costs, [0.0, 40.0, 80.0])
+
+
+def test_ratios_follow_from_the_curves():
+    """All arrive at .95 of the way, so costs are to each other as those of a step."""
+    assert table9.threshold(ROWS) == pytest.approx(0.95)
+    assert table9.ratio(ROWS, table9.W).mean == pytest.approx(7.5 / 4)
+    charged = table9.ratio(ROWS, table9.W, charged=True).mean
+    assert charged == pytest.approx((0.95 * 150 + 80) / (0.95 * 80))
+    never = [row for row in ROWS if row["method"] != "similarities"]
+    never += rows_of("similarities", 0.5)
+    spent = table9.ratio(never, "similarities")
+    assert (spent.reached, spent.mean) == (0.0, pytest.approx(150 / (0.95 * 80)))
+
+
+def test_claims_are_made_of_every_method_and_the_table_has_them_all():
+    claims = table9.claims(ROWS)
+    assert len({claim.id for claim in claims}) == len(claims)
+    by_id = {claim.id: claim for claim in claims}
+    assert not by_id["W/half of the cost"].agrees
+    assert by_id["W of shuffled pairs/cost"].agrees and by_id["W = I/as good as W"].agrees
+    table = table9.table(ROWS)
+    assert [row.label for row in table.rows] == [*methods.methods("cpu"), table9.KEPT]
