@@ -5,7 +5,12 @@ from tests.mutants.mutant import Mutant
 _LINK = "socialjepa_jax/objectives/coupled/link.py"
 _MIGRATION = "socialjepa_jax/objectives/coupled/migration.py"
 _MUTUAL = "socialjepa_jax/objectives/coupled/mutual.py"
+_SIMILARITIES = "socialjepa_jax/objectives/coupled/similarities.py"
+_DIVERGENCES = "socialjepa_jax/objectives/coupled/divergences.py"
+_CROSSED = "socialjepa_jax/objectives/coupled/crossed.py"
 _COSTS = "socialjepa_jax/collaboration/costs.py"
+_WORTH = "socialjepa_jax/collaboration/worth.py"
+_TABLE = "experiments/collaboration/table9.py"
 _REACHING = "socialjepa_jax/identifiability/reaching.py"
 
 _LINKED = "tests/objectives/coupled/link_test.py"
@@ -91,5 +96,61 @@ COUPLED = (
         "price * np.tile(held_EU[e], steps)",
         "0.0 * np.tile(held_EU[e], steps)",
         _REACHED,
+    ),
+    Mutant(
+        "the divergence between similarities is that of the student",
+        _SIMILARITIES,
+        'logits = [z @ state["queue"].T / self.temperature for z in (t_BE, s_BE)]',
+        'logits = [z @ state["queue"].T / self.temperature for z in (s_BE, t_BE)]',
+        ("tests/objectives/coupled/similarities_test.py",),
+    ),
+    Mutant(
+        "the queue forgets the newest latents",
+        _SIMILARITIES,
+        'queue = jnp.concatenate([state["queue"][len(arrived) :], arrived])',
+        'queue = jnp.concatenate([arrived, state["queue"][: -len(arrived)]])',
+        ("tests/objectives/coupled/similarities_test.py",),
+    ),
+    Mutant(
+        "distillation at a high temperature has a small gradient",
+        _DIVERGENCES,
+        "return temperature**2 * kullback_leibler",
+        "return temperature * kullback_leibler",
+        ("tests/objectives/coupled/divergences_test.py",),
+    ),
+    Mutant(
+        "a peer is pulled too",
+        _DIVERGENCES,
+        "return kullback_leibler(jax.lax.stop_gradient(peer_BC), own_BC)",
+        "return kullback_leibler(peer_BC, own_BC)",
+        ("tests/objectives/coupled/divergences_test.py",),
+    ),
+    Mutant(
+        "pairs of cameras are not pulled together",
+        _CROSSED,
+        'total = alone + hparams.get("beta", self.weight) * term',
+        "total = alone",
+        ("tests/objectives/coupled/crossed_test.py",),
+    ),
+    Mutant(
+        "a ratio leaves out runs that never arrive",
+        _COSTS,
+        "ours, theirs = np.minimum(crossings, limits[0]), np.minimum(baseline, limits[1])",
+        "ours, theirs = np.minimum(crossings, limits[1]), np.minimum(baseline, limits[1])",
+        _SPENT,
+    ),
+    Mutant(
+        "labels are interpolated on a linear scale",
+        _WORTH,
+        "math.exp(costs.crossing(np.log(np.asarray(counts, np.float64)), scores_K, carried))",
+        "costs.crossing(np.asarray(counts, np.float64), scores_K, carried)",
+        ("tests/collaboration/worth_test.py",),
+    ),
+    Mutant(
+        "the teacher's forward passes are free",
+        _TABLE,
+        '(0.0 if kept else cost["teacher"])',
+        "0.0",
+        ("tests/experiments/collaboration/table9_test.py",),
     ),
 )
