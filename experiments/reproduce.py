@@ -68,6 +68,7 @@ MODULES = {
     "rivals_motion": ("experiments.rivals.motion", "run"),
     "table1_structure": ("experiments.rivals.structure", "run"),
     "table9": ("experiments.collaboration.table9", "run"),
+    "pairs_needed": ("experiments.collaboration.pairs_needed", "run"),
     "probe_labels": ("experiments.collaboration.probe_labels", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""

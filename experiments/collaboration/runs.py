@@ -93,32 +93,31 @@ def _tuned(method: Method, scale: str, folder: pathlib.Path) -> Rows:
     values = method.trials
     seeds = tuple(TUNED + 10 + k for k in range(len(values)))
     world = World(scale, dict(methods.TUNING), TUNED, 1, folder)
-    curves = _curves(method, world, seeds, **{method.knob: values})[0]
-    areas = [float(np.mean(curve)) for curve in curves]
+    look = _watched(method, world, seeds, **{method.knob: values})[0]
+    areas = np.mean(look.r2, axis=0)
     return [
-        {"part": "tuning", "knob": method.knob, "value": value, "area": area}
+        {"part": "tuning", "knob": method.knob, "value": value, "area": float(area)}
         for value, area in zip(values, areas)
     ]
 
 
 def _measured(method: Method, value: float, scale: str, folder: pathlib.Path) -> Rows:
     """Returns a row for each seed with its curve, and one with what a step costs."""
-    seeds = tuple(STUDENTS + k for k in range(SEEDS[scale]))
+    seeds = students(scale)
     world = World(scale, {}, TEACHERS, SEEDS[scale], folder)
-    knob = {method.knob: (value,) * len(seeds)}
-    curves, steps, told, seconds, chosen = _curves(method, world, seeds, **knob)
-    found: Rows = [
-        {"part": "run", "seed": seed, "steps": steps, "r2": [round(v, 5) for v in curve],
-         **{key: round(float(v[k]), 5) for key, v in told.items()}}
-        for k, (seed, curve) in enumerate(zip(seeds, curves))
-    ]  # fmt: skip
-    data = chosen.data
+    look, chosen = _watched(method, world, seeds, **{method.knob: (value,) * len(seeds)})
+    data, run = chosen.data, chosen.run
     assert isinstance(data, MotionData)
-    return [
-        *found,
-        {"part": "cost", "knob": method.knob, "value": value, "seconds": seconds,
-         "pool": data.pool, "batch": chosen.run.batch_size, **_costs(method, chosen, world)},
-    ]  # fmt: skip
+    seconds = float(np.median(look.seconds)) if look.seconds else 0.0
+    cost = {"part": "cost", "knob": method.knob, "value": value,
+            "seconds": seconds / run.steps_per_call / len(seeds),
+            "pool": data.pool, "batch": run.batch_size}  # fmt: skip
+    return [*look.rows(seeds), cost | _costs(method, chosen, world)]
+
+
+def students(scale: str) -> tuple[int, ...]:
+    """Returns the seeds of the students."""
+    return tuple(STUDENTS + k for k in range(SEEDS[scale]))
 
 
 def _costs(method: Method, chosen: Experiment, world: World) -> dict[str, float]:
@@ -135,41 +134,38 @@ def _costs(method: Method, chosen: Experiment, world: World) -> dict[str, float]
     return found | {"exchanged": step.exchanged, "image": costs.forward(single, 1)}
 
 
-def _curves(
+def _watched(
     method: Method, world: World, seeds: Sequence[int], **knob: Sequence[float]
-) -> tuple[list[list[float]], list[int], dict[str, np.ndarray], float, Experiment]:
-    """Trains students; returns R2 of the state of each at each evaluation, and what was logged.
-
-    Also the steps of the evaluations, and the median seconds of a step of one student.
-    """
+) -> tuple["Look", Experiment]:
+    """Trains students of a method; returns what was seen of them, and their experiment."""
     chosen = methods.experiment(method, world.scale, tuple(seeds), **world.changes)
     teachers = world.teachers(method.teacher) if method.teacher else None
     run = _in_memory(chosen, teachers if method.kind == "taught" else None)
-    look = _Look(run)
+    look = Look(run)
     if method.kind == "frozen":
         look(Progress(_with_weights(run, teachers), 0, 0))
     else:
         start = _with_weights(run, teachers) if method.kind == "warm" else None
         run.train([look], start, **knob)
-    curves = np.array(look.r2).T.tolist()
-    seconds = float(np.median(look.seconds)) if look.seconds else 0.0
-    per_step = seconds / chosen.run.steps_per_call / len(seeds)
-    return curves, look.steps, look.told, per_step, chosen
+    return look, chosen
 
 
 def _in_memory(chosen: Experiment, teacher: Encoders | None) -> InMemory:
     """Builds students of any method in a world whose images are rendered once."""
-    agents = dataclasses.replace(
-        chosen.agents, partners=(methods.OTHER,) * len(chosen.agents.seeds), partner_seeds=()
-    )
-    seen = _seen(chosen.data, agents, chosen.run.batch_size)
-    feed = seen.feed if chosen.agents.partners else seen.feed.a
-    return InMemory(chosen, seen.dataset, build.build(chosen, teacher=teacher), feed)
+    both = seen(chosen)
+    feed = both.feed if chosen.agents.partners else both.feed.a
+    return InMemory(chosen, both.dataset, build.build(chosen, teacher=teacher), feed)
+
+
+def seen(chosen: Experiment) -> InMemory:
+    """Opens the world that the students of an experiment see, through both cameras."""
+    partners = (methods.OTHER,) * len(chosen.agents.seeds)
+    agents = dataclasses.replace(chosen.agents, partners=partners, partner_seeds=())
+    return _opened(chosen.data, agents, chosen.run.batch_size)
 
 
 @functools.lru_cache(maxsize=2)
-def _seen(data: Any, agents: Agents, batch_size: int) -> InMemory:
-    """Opens the world that students see through both cameras."""
+def _opened(data: Any, agents: Agents, batch_size: int) -> InMemory:
     chosen = methods.experiment(Method("crossed"), "cpu", agents.seeds)
     run = dataclasses.replace(chosen.run, batch_size=batch_size)
     return pairs.in_memory(dataclasses.replace(chosen, data=data, agents=agents, run=run))
@@ -190,7 +186,7 @@ def _taken(tree: Any, order: Sequence[int]) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[list(order)], tree)
 
 
-class _Look:
+class Look:
     """A hook that measures the held-out R2 of the state of every agent."""
 
     def __init__(self, run: InMemory) -> None:
@@ -215,3 +211,12 @@ class _Look:
         last = sharding.fetch(progress.metrics or {})
         self.told = {name: last[name][:, -1] for name in LOGGED if name in last}
         self._begin = time.monotonic()
+
+    def rows(self, seeds: Sequence[int]) -> Rows:
+        """Returns the curve of each agent as a row, with what was logged last."""
+        return [
+            {"part": "run", "seed": seed, "steps": self.steps,
+             "r2": [round(of_agents[k], 5) for of_agents in self.r2],
+             **{key: round(float(values[k]), 5) for key, values in self.told.items()}}
+            for k, seed in enumerate(seeds)
+        ]  # fmt: skip

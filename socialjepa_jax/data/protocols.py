@@ -194,26 +194,32 @@ class ConstantFeed:
         """Does nothing."""
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["a", "b"], meta_fields=[])
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["a", "b", "own"], meta_fields=[])
 @dataclass(frozen=True)
 class PairedSource:
     """A `Source` of two sources that draw the same states.
 
     Attributes:
         a, b: sources of the agent's own camera and of its partner's.
+        own: source of what the agent learns from by itself; None: `a`.
     """
 
     a: Source
     b: Source
+    own: Source | None = None
 
     def specs(self) -> "PairedSource":
         """Returns the shardings of both."""
-        return PairedSource(self.a.specs(), self.b.specs())
+        own = None if self.own is None else self.own.specs()
+        return PairedSource(self.a.specs(), self.b.specs(), own)
 
     def batch(self, step: jax.Array, seed: jax.Array, batch_size: int) -> Batch:
-        """Returns {'a': batch, 'b': batch} of the same states; see `data.protocols.Source`."""
-        both = {"a": self.a, "b": self.b}
-        return {name: source.batch(step, seed, batch_size) for name, source in both.items()}
+        """Returns {'a': batch, 'b': batch} of the same states, with 'own' where it is another.
+
+        See `data.protocols.Source`.
+        """
+        sources = {"a": self.a, "b": self.b} | ({} if self.own is None else {"own": self.own})
+        return {name: source.batch(step, seed, batch_size) for name, source in sources.items()}
 
 
 class PairedFeed:

@@ -147,13 +147,15 @@ class Taught(Migration):
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Computes the objective on batch['a'] (student) and batch['b'] (teacher).
 
+        The student's own loss is that of batch['own'], where it learns from more than the pairs.
         Metrics are the student's own, 'coupling' (the unweighted term) and those of `link.pull`.
         """
-        a = {**batch["a"], "step": batch["step"], "draw": batch["draw"]}
+        counters = {name: batch[name] for name in ("step", "draw")}
+        own = {**batch["own" if "own" in batch else "a"], **counters}
         alone, (student, metrics) = self.objective.loss(
-            params["student"], aux["student"], a, key, hparams, reduce
+            params["student"], aux["student"], own, key, hparams, reduce
         )
-        x_BD = self.encode(params, aux, a["image"])["latent"].astype(jnp.float32)
+        x_BD = self.encode(params, aux, batch["a"]["image"])["latent"].astype(jnp.float32)
         y_BE = self._seen(batch["b"], hparams)
         head, state = params.get("link", {}), aux["link"]
         term, moved, found = self.link.pull(head, state, x_BD, y_BE, batch["step"], reduce)

@@ -113,6 +113,13 @@ def test_the_teacher_sees_pixels_on_its_own_scale():
     np.testing.assert_allclose(first, second, atol=1e-5)
 
 
+def test_a_student_learns_by_itself_from_more_than_the_pairs():
+    """Without weight the pairs do not matter, whatever camera they are of."""
+    apart = PairedSource(source(1), source(0), own=source(0))
+    state, _ = train(TAUGHT, apart, settings(0.0))
+    chex.assert_trees_all_close(state.params["student"], alone(0).params, atol=1e-6, rtol=0)
+
+
 @pytest.mark.nightly
 def test_a_learned_map_is_trained_and_clipped_apart():
     learned = dataclasses.replace(MIGRATION, link=dataclasses.replace(LINK, kind="learned"))
