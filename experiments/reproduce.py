@@ -68,6 +68,8 @@ MODULES = {
     "rivals_motion": ("experiments.rivals.motion", "run"),
     "table1_structure": ("experiments.rivals.structure", "run"),
     "table9": ("experiments.collaboration.table9", "run"),
+    "table9_toys": ("experiments.collaboration.table9_pictures", "toys"),
+    "table9_eth80": ("experiments.collaboration.table9_pictures", "eth80"),
     "pairs_needed": ("experiments.collaboration.pairs_needed", "run"),
     "probe_labels": ("experiments.collaboration.probe_labels", "run"),
 }
@@ -75,14 +77,14 @@ MODULES = {
 
 NAMES = tuple(MODULES)
 
-ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations")
+ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations", "table9_eth80")
 """The experiments that train on images: toys, or photographs if their function gets `eth80`."""
 
 ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")
 """The experiments on episodes: built-in ones, or those of a file if it is given."""
 
-OPTIONAL = ("reacher_ou", "reacher_collapse", *ON_TRAJECTORIES)
-"""The experiments that need MuJoCo, and are left out of a run of all where it is missing."""
+OPTIONAL = ("reacher_ou", "reacher_collapse", *ON_TRAJECTORIES, "table9_eth80")
+"""The experiments that need MuJoCo or a file, and are left out of a run of all without it."""
 
 ON_FRAMES = ("driving",)
 """The experiments on a recording: rendered, or the one that their function gets as `frames`."""

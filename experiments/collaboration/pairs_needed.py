@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 
 from experiments import findings
-from experiments.collaboration import methods, runs, table9
+from experiments.collaboration import methods, runs, scenes, table9
 from experiments.collaboration.runs import World
 from experiments.figures import Panel, line_panels
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.motion.pairs import InMemory
-from socialjepa_jax import build, sharding
+from socialjepa_jax import sharding
 from socialjepa_jax.collaboration import costs
 from socialjepa_jax.data.protocols import PairedSource
 from socialjepa_jax.records import write_json
@@ -43,7 +42,9 @@ NAME = "W"
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures every setting, or reads what an earlier call left in `out`."""
-    alone = [row for name in (table9.ALONE, NAME) for row in runs.rows(name, scale, out)]
+    alone = [
+        row for name in (table9.ALONE, NAME) for row in runs.rows(name, scenes.MOTION, scale, out)
+    ]
     settings = [(count, 0.0) for count in COUNTS[scale]]
     settings += [(COUNTS[scale][-1], wrong) for wrong in WRONG]
     rows = alone + [row for c, wrong in settings for row in _kept(c, wrong, scale, out)]
@@ -53,30 +54,28 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         {"": plot(rows)},
         rows,
         [table(rows)],
-        {"steps": methods.STEPS[scale], "seeds": runs.SEEDS[scale]},
+        {"steps": scenes.MOTION.steps[scale], "seeds": runs.SEEDS[scale]},
     )
 
 
 def _kept(count: int, wrong: float, scale: str, out: pathlib.Path) -> Rows:
     path = out / "table9" / f"{scale}_pairs_{count}_{wrong:g}.json"
     if not path.exists():
-        (cost,) = findings.select(runs.rows(NAME, scale, out), part="cost")
-        found = measure(count, wrong, cost["value"], scale, path.parent)
+        (cost,) = findings.select(runs.rows(NAME, scenes.MOTION, scale, out), part="cost")
+        found = measure(count, wrong, cost["value"], runs.world(scenes.MOTION, scale, out))
         write_json(path, [{"pairs": count, "wrong": wrong, **row} for row in found])
     kept: Rows = json.loads(path.read_text())
     return kept
 
 
-def measure(count: int, wrong: float, beta: float, scale: str, folder: pathlib.Path) -> Rows:
+def measure(count: int, wrong: float, beta: float, world: World) -> Rows:
     """Trains the students of one setting; returns a row for each, as `runs` does."""
-    seeds = runs.students(scale)
-    method = methods.methods(scale)[NAME]
-    teachers = World(scale, {}, runs.TEACHERS, runs.SEEDS[scale], folder).teachers(method.teacher)
-    chosen = methods.experiment(method, scale, seeds)
-    seen = runs.seen(chosen)
-    feed = Shared(seen.feed, count, wrong)
-    run = InMemory(chosen, seen.dataset, build.build(chosen, teacher=teachers), feed)
-    look = runs.Look(run)
+    seeds, scene = runs.students(world.scale), world.scene
+    method = methods.methods(scene, world.scale)[NAME]
+    chosen = methods.experiment(method, scene, world.scale, seeds)
+    whole = runs.in_memory(chosen, world.teachers(method.teacher))
+    run = dataclasses.replace(whole, feed=Shared(whole.feed, count, wrong))
+    look = runs.Look(run, scene.score(run.dataset))
     run.train([look], beta=[beta] * len(seeds))
     return look.rows(seeds)
 
@@ -133,7 +132,7 @@ def curves(rows: Rows, count: int, wrong: float) -> table9.Curves:
     """Returns the curves of a setting over the cost of students of `table9`."""
     of = findings.select(rows, pairs=count, wrong=wrong)
     whole = table9.curves(rows, NAME)
-    return table9.Curves(whole.costs, np.array([row["r2"] for row in of]))
+    return dataclasses.replace(whole, scores=np.array([row["scores"] for row in of]))
 
 
 def ratio(rows: Rows, count: int, wrong: float) -> costs.Spent:
@@ -184,7 +183,7 @@ def table(rows: Rows) -> Table:
         cells: dict[str, Any] = {
             "ratio": Interval(spent.mean, spent.low, spent.high),
             "reached": spent.reached,
-            "final": pairs.cell([row["r2"][-1] for row in of]),
+            "final": pairs.cell([row["scores"][-1] for row in of]),
             "w": pairs.cell([row["link/r2"] for row in of]),
         }
         lines.append(Row(f"{count:,} pairs{f', {wrong:.0%} wrong' if wrong else ''}", cells))

@@ -24,9 +24,7 @@ from typing import Any
 import numpy as np
 
 from experiments import findings
-from experiments.collaboration import methods, runs
-from experiments.collaboration.methods import Method
-from experiments.collaboration.runs import World
+from experiments.collaboration import methods, runs, scenes
 from experiments.figures import Panel, line_panels
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
@@ -63,10 +61,9 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 def moving(scale: str, out: pathlib.Path) -> Rows:
     """Readouts of position and heading of the teachers of `table9`, on two cameras."""
-    world = World(scale, {}, runs.TEACHERS, runs.SEEDS[scale], out / "table9")
+    world = runs.world(scenes.MOTION, scale, out)
     seen = [world.teachers(of) for of in ("other", "same")]
-    seeds = tuple(range(runs.TEACHERS, runs.TEACHERS + 2))
-    dataset = methods.experiment(Method("alone"), scale, seeds).data.load(out / "cache")
+    dataset = world.scene.run(scale, (0,)).data.load(out / "cache")
     assert dataset.states is not None
     rows: Rows = []
     for pair in range(world.count):

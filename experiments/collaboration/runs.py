@@ -1,6 +1,6 @@
 """Students of every method, tuned in one world and measured in another, and what they cost.
 
-Shape key: A agents, N states, D latents, L state dimensions.
+Shape key: A agents, N states, D latents.
 """
 
 import dataclasses
@@ -8,27 +8,29 @@ import functools
 import json
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
 
-from experiments.collaboration import methods
+from experiments import findings
+from experiments.collaboration import methods, scenes
 from experiments.collaboration.methods import Method
+from experiments.collaboration.scenes import Scene, Score
 from experiments.findings import Rows
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
 from socialjepa_jax import build, sharding
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.collaboration import costs
-from socialjepa_jax.config import Agents, Experiment
-from socialjepa_jax.data import MotionData
+from socialjepa_jax.config import Agents, Checkpoint, Experiment, Run
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.protocols import PairedFeed
 from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.evaluation.latents import encode_states
-from socialjepa_jax.evaluation.readouts import readout_r2
-from socialjepa_jax.evaluation.splits import splits
+from socialjepa_jax.objectives.coupled import Crossed
 from socialjepa_jax.records import write_json
 from socialjepa_jax.running.hooks import Progress
 
@@ -42,6 +44,7 @@ class World:
     """A world with its teachers.
 
     Attributes:
+        scene: in which the runs are.
         scale: of the runs.
         changes: of settings, see `pairs.experiment`.
         first: seed of the first teacher.
@@ -49,8 +52,9 @@ class World:
         folder: of teachers, which are kept.
     """
 
+    scene: Scene
     scale: str
-    changes: dict[str, Any]
+    changes: Mapping[str, object]
     first: int
     count: int
     folder: pathlib.Path
@@ -63,7 +67,7 @@ class World:
             camera = methods.OWN if of == "same" else methods.OTHER
             if of == "same":
                 seeds = tuple(seed + self.count for seed in seeds)
-            chosen = methods.experiment(Method("alone"), self.scale, seeds, **self.changes)
+            chosen = self.scene.run(self.scale, seeds, **self.changes)
             agents = dataclasses.replace(chosen.agents, cameras=(camera,) * self.count)
             run = pairs.in_memory(dataclasses.replace(chosen, agents=agents))
             state = run.fresh if of == "untrained" else run.train()
@@ -71,47 +75,52 @@ class World:
         return Encoders.load(path)
 
 
-def rows(name: str, scale: str, out: pathlib.Path) -> Rows:
+def world(scene: Scene, scale: str, out: pathlib.Path) -> World:
+    """Returns the world in which students are measured."""
+    return World(scene, scale, {}, TEACHERS, SEEDS[scale], out / scene.name)
+
+
+def rows(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
     """Tunes and measures a method, or reads what an earlier call has kept in `out`."""
-    path = out / "table9" / f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
+    path = out / scene.name / f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        method = methods.methods(scale)[name]
-        found = _tuned(method, scale, path.parent)
+        found = _tuned(name, scene, scale, out)
         value = max(found, key=lambda row: row["area"])["value"] if found else 1.0
-        found += _measured(method, value, scale, path.parent)
+        found += _measured(methods.methods(scene, scale)[name], value, world(scene, scale, out))
         write_json(path, [{"method": name, **row} for row in found])
         logging.info("%s: %s", name, found[-1])
     kept: Rows = json.loads(path.read_text())
     return kept
 
 
-def _tuned(method: Method, scale: str, folder: pathlib.Path) -> Rows:
-    """Tries each value of the knob in the tuning world; 'area' is the mean R2 of a run."""
+def _tuned(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
+    """Tries each value of the knob in the tuning world; 'area' is the mean score of a run."""
+    if scene.tuned_in is not None:
+        return findings.select(rows(name, scene.tuned_in, scale, out), part="tuning")
+    method = methods.methods(scene, scale)[name]
     if method.kind == "frozen":
         return []
     values = method.trials
     seeds = tuple(TUNED + 10 + k for k in range(len(values)))
-    world = World(scale, dict(methods.TUNING), TUNED, 1, folder)
-    look = _watched(method, world, seeds, **{method.knob: values})[0]
-    areas = np.mean(look.r2, axis=0)
+    tuning = World(scene, scale, scene.tuning, TUNED, 1, out / scene.name)
+    look = _watched(method, tuning, seeds, **{method.knob: values})[0]
+    areas = np.mean(look.scores, axis=0)
     return [
         {"part": "tuning", "knob": method.knob, "value": value, "area": float(area)}
         for value, area in zip(values, areas)
     ]
 
 
-def _measured(method: Method, value: float, scale: str, folder: pathlib.Path) -> Rows:
+def _measured(method: Method, value: float, world: World) -> Rows:
     """Returns a row for each seed with its curve, and one with what a step costs."""
-    seeds = students(scale)
-    world = World(scale, {}, TEACHERS, SEEDS[scale], folder)
-    look, chosen = _watched(method, world, seeds, **{method.knob: (value,) * len(seeds)})
-    data, run = chosen.data, chosen.run
-    assert isinstance(data, MotionData)
+    seeds = students(world.scale)
+    look, run = _watched(method, world, seeds, **{method.knob: (value,) * len(seeds)})
+    chosen = run.chosen
     seconds = float(np.median(look.seconds)) if look.seconds else 0.0
     cost = {"part": "cost", "knob": method.knob, "value": value,
-            "seconds": seconds / run.steps_per_call / len(seeds),
-            "pool": data.pool, "batch": run.batch_size}  # fmt: skip
+            "seconds": seconds / chosen.run.steps_per_call / len(seeds),
+            "pool": scenes.pool_of(chosen, run.dataset)}  # fmt: skip
     return [*look.rows(seeds), cost | _costs(method, chosen, world)]
 
 
@@ -136,39 +145,53 @@ def _costs(method: Method, chosen: Experiment, world: World) -> dict[str, float]
 
 def _watched(
     method: Method, world: World, seeds: Sequence[int], **knob: Sequence[float]
-) -> tuple["Look", Experiment]:
-    """Trains students of a method; returns what was seen of them, and their experiment."""
-    chosen = methods.experiment(method, world.scale, tuple(seeds), **world.changes)
+) -> tuple["Look", InMemory]:
+    """Trains students of a method; returns what was seen of them, and their run."""
+    scene = world.scene
+    chosen = methods.experiment(method, scene, world.scale, tuple(seeds), **world.changes)
     teachers = world.teachers(method.teacher) if method.teacher else None
-    run = _in_memory(chosen, teachers if method.kind == "taught" else None)
-    look = Look(run)
+    run = in_memory(chosen, teachers if method.kind == "taught" else None, method.whole)
+    look = Look(run, scene.score(run.dataset))
     if method.kind == "frozen":
         look(Progress(_with_weights(run, teachers), 0, 0))
     else:
         start = _with_weights(run, teachers) if method.kind == "warm" else None
         run.train([look], start, **knob)
-    return look, chosen
+    return look, run
 
 
-def _in_memory(chosen: Experiment, teacher: Encoders | None) -> InMemory:
-    """Builds students of any method in a world whose images are rendered once."""
-    both = seen(chosen)
-    feed = both.feed if chosen.agents.partners else both.feed.a
-    return InMemory(chosen, both.dataset, build.build(chosen, teacher=teacher), feed)
+def in_memory(chosen: Experiment, teacher: Encoders | None, whole: bool = False) -> InMemory:
+    """Builds students of any method in a world whose images are made once.
+
+    Args:
+        chosen: the experiment of a method.
+        teacher: of a migration.
+        whole: True: the second camera's images are whole.
+    """
+    seen = _seen(chosen, chosen.augment)
+    feed: Any = seen.feed if chosen.agents.partners else seen.feed.a
+    if whole:
+        feed = PairedFeed(seen.feed.a, _seen(chosen, Augment()).feed.b)
+    return InMemory(chosen, seen.dataset, build.build(chosen, teacher=teacher), feed)
 
 
-def seen(chosen: Experiment) -> InMemory:
-    """Opens the world that the students of an experiment see, through both cameras."""
+def _seen(chosen: Experiment, augmentation: Augment) -> InMemory:
+    """Opens the world that students see, through both cameras."""
+    single = getattr(chosen.objective, "objective", chosen.objective)
     partners = (methods.OTHER,) * len(chosen.agents.seeds)
     agents = dataclasses.replace(chosen.agents, partners=partners, partner_seeds=())
-    return _opened(chosen.data, agents, chosen.run.batch_size)
+    return _opened(chosen.data, agents, augmentation, single, chosen.run.batch_size, chosen.optim)
 
 
-@functools.lru_cache(maxsize=2)
-def _opened(data: Any, agents: Agents, batch_size: int) -> InMemory:
-    chosen = methods.experiment(Method("crossed"), "cpu", agents.seeds)
-    run = dataclasses.replace(chosen.run, batch_size=batch_size)
-    return pairs.in_memory(dataclasses.replace(chosen, data=data, agents=agents, run=run))
+@functools.lru_cache(maxsize=4)
+def _opened(
+    data: Any, agents: Agents, augmentation: Augment, objective: Any, batch_size: int, optim: Any
+) -> InMemory:
+    run = Run(steps=1, batch_size=batch_size, steps_per_call=1)
+    plain = Experiment("both cameras", data, Crossed(objective), augment=augmentation,
+                       agents=agents, optim=optim, run=run,
+                       checkpoint=Checkpoint(best_metric="none"))  # fmt: skip
+    return pairs.in_memory(plain)
 
 
 def _with_weights(run: InMemory, teachers: Encoders | None) -> AgentState:
@@ -187,27 +210,24 @@ def _taken(tree: Any, order: Sequence[int]) -> Any:
 
 
 class Look:
-    """A hook that measures the held-out R2 of the state of every agent."""
+    """A hook that scores every agent by held-out states."""
 
-    def __init__(self, run: InMemory) -> None:
-        """Takes the run."""
+    def __init__(self, run: InMemory, score: Score) -> None:
+        """Takes the run and the score of latents of all states."""
         self.steps: list[int] = []
-        self.r2: list[list[float]] = []
+        self.scores: list[list[float]] = []
         self.seconds: list[float] = []
         self.told: dict[str, np.ndarray] = {}
-        self._run, self._begin = run, 0.0
-        self._split = splits(run.dataset)[0]
+        self._run, self._score, self._begin = run, score, 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Encodes the states and fits the readouts."""
+        """Encodes the states and scores them."""
         sharding.fetch(progress.state.step)
         if progress.step:
             self.seconds.append(time.monotonic() - self._begin)
         z_AND = encode_states(self._run.parts.trainer.encode, progress.state, self._run.feed)
-        states = self._run.dataset.states
-        assert states is not None
         self.steps.append(progress.step)
-        self.r2.append([float(readout_r2(z, states, self._split).mean()) for z in z_AND])
+        self.scores.append([self._score(z_ND) for z_ND in z_AND])
         last = sharding.fetch(progress.metrics or {})
         self.told = {name: last[name][:, -1] for name in LOGGED if name in last}
         self._begin = time.monotonic()
@@ -216,7 +236,7 @@ class Look:
         """Returns the curve of each agent as a row, with what was logged last."""
         return [
             {"part": "run", "seed": seed, "steps": self.steps,
-             "r2": [round(of_agents[k], 5) for of_agents in self.r2],
+             "scores": [round(of_agents[k], 5) for of_agents in self.scores],
              **{key: round(float(values[k]), 5) for key, values in self.told.items()}}
             for k, seed in enumerate(seeds)
         ]  # fmt: skip

@@ -24,7 +24,7 @@ from socialjepa_jax.objectives.base import (
     projected,
 )
 from socialjepa_jax.objectives.coupled.link import squared_distance
-from socialjepa_jax.objectives.coupled.members import image_of
+from socialjepa_jax.objectives.coupled.members import check_trained, image_of
 from socialjepa_jax.sharding import Reduce
 
 
@@ -45,6 +45,7 @@ class Crossed:
     def __post_init__(self) -> None:
         check_one_of(("crossed",), kind=self.kind)
         check_non_negative(weight=self.weight)
+        check_trained(self.objective)
         image_of(self.objective)
 
     def init(self, key: jax.Array) -> tuple[Params, Aux]:

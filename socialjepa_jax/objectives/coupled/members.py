@@ -21,6 +21,20 @@ def width_of(objective: Objective) -> int:
     return jax.eval_shape(encode, jax.random.key(0), images).shape[-1]
 
 
+def check_trained(objective: Objective) -> None:
+    """Checks that the latents of an objective are those of the encoder that is trained.
+
+    Raises:
+        InputError: they are those of its moving average, which no pull reaches.
+    """
+    named = getattr(objective, "latent_encoder", "")
+    if named in ("target", "teacher"):
+        raise InputError(
+            f"objective.latent_encoder={named!r} has no gradient, and models that learn beside "
+            "others are pulled by their latents: choose 'context' or 'student'"
+        )
+
+
 def image_of(objective: Objective) -> tuple[int, int, int]:
     """Returns (H, W, C) of the images that an objective encodes."""
     for field in dataclasses.fields(objective):  # type: ignore[arg-type]

@@ -26,7 +26,11 @@ from socialjepa_jax.objectives.base import (
     projected,
 )
 from socialjepa_jax.objectives.coupled.link import Link, Pull
-from socialjepa_jax.objectives.coupled.members import groups_by_member, width_of
+from socialjepa_jax.objectives.coupled.members import (
+    check_trained,
+    groups_by_member,
+    width_of,
+)
 from socialjepa_jax.sharding import Reduce
 
 
@@ -59,6 +63,7 @@ class Migration:
     def __post_init__(self) -> None:
         check_one_of(("migration",), kind=self.kind)
         check_non_negative(weight=self.weight, own=self.own, teacher_width=self.teacher_width)
+        check_trained(self.objective)
         self.link.check_widths(*self._widths)
         if not self.teacher:
             raise InputError(f"teacher={self.teacher!r} must be the workdir of a run")

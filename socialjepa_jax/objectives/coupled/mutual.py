@@ -30,7 +30,7 @@ from socialjepa_jax.objectives.base import (
 )
 from socialjepa_jax.objectives.coupled import link as links
 from socialjepa_jax.objectives.coupled.link import Link
-from socialjepa_jax.objectives.coupled.members import width_of
+from socialjepa_jax.objectives.coupled.members import check_trained, width_of
 from socialjepa_jax.sharding import Reduce
 
 METHODS = ("both", "alternating")
@@ -59,6 +59,7 @@ class Mutual:
         check_one_of(METHODS, method=self.method)
         check_one_of(("closed", "shuffled", "identity", "random"), link__kind=self.link.kind)
         check_non_negative(weight=self.weight)
+        check_trained(self.objective)
         self.link.check_widths(width_of(self.objective), width_of(self.objective))
 
     @property

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.collaboration import methods, table9
+from experiments.collaboration import methods, scenes, table9
 from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual
 
 STEPS = [0, 10, 20]
@@ -13,7 +13,13 @@ PARTS = {"own": 4.0, "teacher": 1.0, "coupling": 2.0, "solves": 0.5}
 def rows_of(name, final, teacher=1.0):
     """Two students whose score rises linearly to `final`."""
     runs = [
-        {"method": name, "part": "run", "seed": k, "steps": STEPS, "r2": [0.0, final / 2, final]}
+        {
+            "method": name,
+            "part": "run",
+            "seed": k,
+            "steps": STEPS,
+            "scores": [0.0, final / 2, final],
+        }
         for k in range(2)
     ]
     cost = {**PARTS, "teacher": teacher, "pool": 3, "image": 2.0, "exchanged": 100, "value": 1.0}
@@ -22,13 +28,16 @@ def rows_of(name, final, teacher=1.0):
     return [*runs, {"method": name, "part": "cost", **cost}]
 
 
-ROWS = [row for name in methods.methods("cpu") for row in rows_of(name, 1.0)]
+METHODS = methods.methods(scenes.MOTION, "cpu")
+ROWS = [row for name in METHODS for row in rows_of(name, 1.0)]
 
 
-@pytest.mark.parametrize(("name", "method"), methods.methods("smoke").items())
-def test_every_method_is_an_experiment_on_the_second_camera(name, method):
-    methods.experiment(method, "cpu", (3, 4))
-    chosen = methods.experiment(method, "smoke", (3, 4))
+@pytest.mark.parametrize("scene", [scenes.MOTION, scenes.TOYS], ids=lambda scene: scene.name)
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_an_experiment_on_the_second_camera(scene, name):
+    methods.experiment(methods.methods(scene, "cpu")[name], scene, "cpu", (3, 4))
+    method = methods.methods(scene, "smoke")[name]
+    chosen = methods.experiment(method, scene, "smoke", (3, 4))
     assert chosen.agents.cameras == (methods.OWN,) * 2
     classes = {"taught": Migration, "crossed": Crossed, "mutual": Mutual}
     expected = classes.get(method.kind)
@@ -68,4 +77,13 @@ def test_claims_are_made_of_every_method_and_the_table_has_them_all():
     assert not by_id["W/half of the cost"].agrees
     assert by_id["W of shuffled pairs/cost"].agrees and by_id["W = I/as good as W"].agrees
     table = table9.table(ROWS)
-    assert [row.label for row in table.rows] == [*methods.methods("cpu"), table9.KEPT]
+    assert [row.label for row in table.rows] == [*METHODS, table9.KEPT]
+
+
+def test_kept_latents_are_runs_of_their_own_where_training_draws_crops():
+    crops = methods.methods(scenes.TOYS, "cpu")
+    assert set(crops) - set(METHODS) == {table9.KEPT} and crops[table9.KEPT].whole
+    rows = [*ROWS, *rows_of(table9.KEPT, 0.5)]
+    assert table9.curves(rows, table9.KEPT).scores[0, -1] == 0.5
+    assert table9.measured(ROWS, table9.KEPT) == table9.W
+    np.testing.assert_array_equal(table9.curves(rows, table9.KEPT).costs, [6.0, 71.0, 136.0])
