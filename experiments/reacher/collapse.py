@@ -10,8 +10,9 @@ Prediction, written before the runs: none collapses, with or without it, since a
 down to 0.012).
 
 Command: python -m experiments.reproduce --only=reacher_collapse --out=runs/reacher
-Cost at --scale=cpu: 24 agents of 15 CPU seconds, 6 CPU minutes after the images of reacher_ou.
-Expected at --scale=cpu: 0 of 2 claims, not run yet.
+Cost at --scale=cpu: 24 agents of 15 CPU seconds, 7 CPU minutes after the images of reacher_ou.
+Expected at --scale=cpu: 1 of 2 claims agree: no agent collapses. Without batch normalisation R2 of
+the joints is 0.25 over all conditions, 0.51 with it.
 """
 
 import dataclasses

@@ -157,6 +157,14 @@ SENTENCES = [
     ("highest R2 of the joints ({:.2f}) is {:.2f} above the oracle",
      [BEST["ou>ou/state"],
       planning.equivalence(np.array(BEST[planning.LENGTHS]), ORACLE).mean]),
+    ("No agent of {} collapses", [len(findings.select(PLAIN, normalized=False))]),
+    ("a latent is {:.2f} to {:.2f} without it",
+     [f(r["variance"] for r in findings.select(PLAIN, normalized=False)) for f in (min, max)]),
+    ("{:.2f} at rho = .5 and {:.2f} at .9, with batch normalisation {:.2f} and {:.2f}",
+     [findings.mean(PLAIN, "state", condition=f"process, rho {rho:g}", normalized=known)
+      for known in (False, True) for rho in (0.5, 0.9)]),
+    ("latents is {:.2f} on trained pairs and {:.2f} on fresh ones)",
+     [mean(f"rho_{k}", 0.5) for k in ("trained", "fresh")]),
     ("Over {} agents length falls with R2 (rank correlation {:.2f})",
      [len(AGENTS), CLAIMS["all agents/length falls with R2"].ours]),
 ]  # fmt: skip
@@ -171,6 +179,15 @@ def test_no_plan_of_any_agent_is_equivalent_to_the_oracles():
     assert "no agent's plans are equivalent to the oracle's" in TEXT
     for row in AGENTS:
         assert not planning.equivalence(np.array(row[planning.LENGTHS]), ORACLE).holds
+
+
+def test_no_agent_collapses_and_heads_say_so():
+    shares = [collapse.share(PLAIN, known) for known in (False, True)]
+    assert shares == [0.0, 0.0] and "no agent collapses" in collapse.__doc__
+    r2 = [findings.mean(PLAIN, "state", normalized=known) for known in (False, True)]
+    assert "{:.2f} over all conditions, {:.2f} with it".format(*r2) in " ".join(
+        collapse.__doc__.split()
+    )
 
 
 def test_heads_state_the_numbers_of_the_rows():
