@@ -27,7 +27,12 @@ SIZES = {  # all in which an objective may differ from its defaults
 
 
 def test_every_objective_on_pictures_has_its_defaults_but_for_sizes():
-    assert methods.METHODS.keys() == OBJECTIVES.keys() - {"frame_pairs", "migration", "mutual"}
+    assert methods.METHODS.keys() == OBJECTIVES.keys() - {
+        "frame_pairs",
+        "migration",
+        "mutual",
+        "crossed",
+    }
     for name, method in methods.METHODS.items():
         ours, default = method.objective, OBJECTIVES[name]()
         assert ours.kind == name
