@@ -19,11 +19,10 @@ all cells have the same seeds. Predictions, before the run: the ranges in `R2_OF
 
 Command: python -m experiments.reproduce --only=arm_factors --out=runs/arm_factors
 Cost at --scale=cpu: 15 CPU minutes, 2.5 a cell; a cell that is done stays in OUT/cells.
-Expected at --scale=cpu: 5 of 7 claims agree in a run without the cell "dependence".
-R2 of the state is .979 of normal angles, .924 with the policy's marginals (the wrist .852), .978
-with its rates, where whitening would have .499, and .217 with turns: no image tells more than .120
-of that shoulder, and two of three agents lose the wrist as well, against the prediction. All at
-once leave .149.
+Expected at --scale=cpu: 6 of 8 claims agree. R2 of the state is .979 of normal angles, .924 with
+the policy's marginals (the wrist .852), .978 with its rates, where whitening would have .499, and
+.217 with turns: no image tells more than .120 of that shoulder, and two of three agents lose the
+wrist as well, against the prediction. All at once leave .149.
 """
 
 import functools
