@@ -108,7 +108,8 @@ def experiment(
         **world: changes of settings, see `pairs.experiment`.
     """
     base = scene.run(scale, seeds, method.share, **world)
-    own, others = (OWN,) * len(seeds), (OTHER,) * len(seeds)
+    own = (OWN,) * len(seeds)
+    others = own if method.teacher == "same" else (OTHER,) * len(seeds)  # what the teacher sees
     objective: Any = base.objective
     agents = Agents(own, seeds, partners=others)
     if method.kind == "taught":

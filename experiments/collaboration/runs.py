@@ -178,7 +178,7 @@ def in_memory(chosen: Experiment, teacher: Encoders | None, whole: bool = False)
 def _seen(chosen: Experiment, augmentation: Augment) -> InMemory:
     """Opens the world that students see, through both cameras."""
     single = getattr(chosen.objective, "objective", chosen.objective)
-    partners = (methods.OTHER,) * len(chosen.agents.seeds)
+    partners = chosen.agents.partners or (methods.OTHER,) * len(chosen.agents.seeds)
     agents = dataclasses.replace(chosen.agents, partners=partners, partner_seeds=())
     return _opened(chosen.data, agents, augmentation, single, chosen.run.batch_size, chosen.optim)
 

@@ -45,7 +45,8 @@ def test_every_method_is_an_experiment_on_the_second_camera(scene, name):
     assert coupled == (expected is not None)
     if expected:
         assert isinstance(chosen.objective, expected)
-        assert chosen.agents.partners == (methods.OTHER,) * 2
+        seen = methods.OWN if method.teacher == "same" else methods.OTHER
+        assert chosen.agents.partners == (seen,) * 2
     assert chosen.run.steps % chosen.run.steps_per_call == 0
     assert method.knob in ("beta", "gamma", "learning_rate") and len(method.trials) == 3
 
