@@ -55,8 +55,9 @@ def loss(cell):
 
 
 SENTENCES = [
-    ("the loss of R² is {:.3f}, with the policy's marginals {:.3f}, with its rates {:.3f}, with its "
-     "dependence {:.3f}", [loss("turns"), loss("marginals"), loss("rates"), loss("dependence")]),
+    ("the loss of R² is {:.3f}, with the policy's marginals {:.3f}, with its rates {:.3f}, with "
+     "its dependence {:.3f}",
+     [loss(name) for name in ("turns", "marginals", "rates", "dependence")]),
     ("no readout of images has more than {:.3f} of a shoulder of {:.2f} radians, and agents have "
      "{:.3f}", [mean("turns", "best/shoulder", "whitening"), factors.SHOULDER,
                 mean("turns", "shoulder")]),
