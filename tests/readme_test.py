@@ -81,7 +81,7 @@ def test_named_presets_exist():
     table = re.search(r"^\| preset .*?\n\n", guide, re.MULTILINE | re.DOTALL)
     first_cells = re.findall(r"^\|[^|]*", table[0], re.MULTILINE)
     names = {*re.findall(r"`(\w+)`", "".join(first_cells))}
-    assert names | {*re.findall(r"--preset=([a-z]\w*)", TEXT)} == set(PRESETS)
+    assert names | {*re.findall(r"--preset=([a-z]\w*)", TEXT + guide)} == set(PRESETS)
 
 
 def test_named_experiments_exist():

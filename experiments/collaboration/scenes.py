@@ -124,7 +124,7 @@ MOTION = Scene(
     "table9",
     {"smoke": 8, "cpu": 500, "gpu": 1000, "paper": 1000},
     {"data__seed": 1, "data__rho": (0.85,)},
-    "R2 of the state",
+    "R² of the state",
     _in_motion,
     _state_r2,
     {"data__pool": 64, "data__states": 64, "run__batch_size": 16},

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.collaboration import table9
+from experiments.collaboration import methods, table9
 from socialjepa_jax.report import tables
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -60,6 +60,11 @@ def test_the_table_is_that_of_its_rows():
     assert tables.to_markdown(table9.table(ROWS)) in RESULTS
 
 
+TEACHERS = STORED["teachers"]
+LOST = min(
+    row["scores"][-1]
+    for row in findings.select(ROWS, method="W, teacher on the same camera", part="run")
+)
 CHARGED = table9.ratio(ROWS, table9.W, charged=True).mean
 PAYING = [int(np.ceil(1 / (1 - cost(name)))) for name in (table9.W, "W = I")]
 SENTENCES = [
@@ -69,14 +74,19 @@ SENTENCES = [
     ("costs {:.2f} of one alone", [1 + share("W", "teacher") + share("W", "coupling")]),
     ("with W = I or a fixed random rotation, {:.2f} and {:.2f}",
      [cost("W = I"), cost("W random orthogonal")]),
-    ("Wrong pairs cost {:.2f}, an untrained teacher {:.2f}",
+    ("wrong pairs cost {:.2f}, an untrained teacher {:.2f}",
      [cost("W of shuffled pairs"), cost("W, teacher untrained")]),
     ("a teacher on the same camera {:.2f}", [cost("W, teacher on the same camera")]),
-    ("without a teacher never arrive (R² {:.2f})", [final("pairs without a teacher")]),
+    ("without a teacher never arrive (R² {:.2f}, at the least of three weights)",
+     [final("pairs without a teacher")]),
     ("starts from the teacher's weights {:.2f}", [cost("teacher's weights at first")]),
     ("as they are, hold {:.2f}", [final("teacher's weights, no training")]),
     ("no loss of its own {:.2f}", [cost("learned head, no own loss")]),
     ("with that loss beside it {:.2f}", [cost("learned head")]),
+    ("was tuned with holds {:.2f} of the state", TEACHERS["tuning, same camera"]),
+    ("lost the heading ({:.2f}), as its student did ({:.2f}); those on the other camera hold "
+     "{:.2f} to {:.2f}", [min(TEACHERS["same camera"]), LOST, min(TEACHERS["other camera"]),
+                   max(TEACHERS["other camera"])]),
     ("similarities with a queue {:.2f}", [cost("similarities")]),
     ("latents that are kept {:.2f}", [cost(table9.KEPT)]),
     ("one student costs {:.2f}; {} students pay for a teacher by W, {} with W = I",
@@ -94,11 +104,10 @@ def test_a_sentence_states_numbers_of_the_rows(sentence, values):
 
 
 def test_those_that_never_arrive_are_named():
-    names = ("pairs without a teacher", "alone, half the steps")
-    for name in names:
-        assert table9.ratio(ROWS, name).reached == 0.0
-    others = [n for n in table9.trained_names(ROWS) if n not in names]
-    assert min(table9.ratio(ROWS, n).reached for n in others) == 1.0
+    never = [n for n in table9.trained_names(ROWS) if table9.ratio(ROWS, n).reached == 0.0]
+    assert never == ["alone, half the steps", "pairs without a teacher"]
+    (cost,) = findings.select(ROWS, method="pairs without a teacher", part="cost")
+    assert cost["value"] == min(methods.WEIGHTS)
 
 
 def test_the_readme_states_the_same():
@@ -106,3 +115,5 @@ def test_the_readme_states_the_same():
     assert sentence.format(cost(table9.W), cost("W = I")) in README
     warm = cost("teacher's weights at first")
     assert f"from its weights at {warm:.2f}" in README
+    wrong = cost("W of shuffled pairs")
+    assert f"{cost('W = I'):.2f} without a map; {wrong:.2f} with wrong pairs" in README

@@ -127,3 +127,9 @@ def test_the_text_explains_every_cell_on_the_other_side():
 def test_the_fast_private_latents_are_learned_by_neither_agent():
     r2 = [max(each("private/D = 4/0.4", f"private_{k}")) for k in (0, 1)]
     assert max(r2) < 0.01 and "(R² below 0.01)" in TEXT
+
+
+def test_the_readme_states_the_constant_answer():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{IDENTIFIED / len(HELD_OUT):.2f} by a constant answer" in readme
+    assert f"of {len(HELD_OUT)} held-out settings" in readme
