@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -33,7 +34,7 @@ class Feed:
 
     def __init__(self, camera):
         rows = 100 * camera + np.arange(2 * 20).reshape(2, 20, 1)
-        by_agent = sharding.by_agent(sharding.make_mesh(1, 4))
+        by_agent = sharding.by_agent(sharding.make_mesh(2, 4, jax.devices()[:1]))
         self.source = Pool(sharding.put(rows.astype(np.int32), by_agent))
         self.name = camera
 
