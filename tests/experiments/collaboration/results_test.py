@@ -111,9 +111,9 @@ def test_those_that_never_arrive_are_named():
 
 
 def test_the_readme_states_the_same():
-    sentence = "at {:.2f} of its cost with W refitted as the paper does, at {:.2f} with none"
+    sentence = "at {:.2f} of the cost with W refitted as the paper does, at {:.2f} with no map"
     assert sentence.format(cost(table9.W), cost("W = I")) in README
     warm = cost("teacher's weights at first")
-    assert f"from its weights at {warm:.2f}" in README
+    assert f"at {warm:.2f} if it starts from the teacher's weights" in README
     wrong = cost("W of shuffled pairs")
     assert f"{cost('W = I'):.2f} without a map; {wrong:.2f} with wrong pairs" in README
