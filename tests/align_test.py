@@ -118,6 +118,7 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
     assert not list(out.glob(".part*"))
 
 
+@pytest.mark.nightly
 def test_columns_of_a_parquet_file_pair_and_stratify(run, tmp_path):
     arguments = ["--x=y.parquet", "--y=x.npy", "--ids_key=name", "--ids_x=y.parquet"]
     arguments += ["--ids_y=names.parquet", "--strata=y.parquet", "--strata_key=light,pose"]
@@ -128,6 +129,7 @@ def test_columns_of_a_parquet_file_pair_and_stratify(run, tmp_path):
     assert set(found["probes"]["own"]) == {"logistic", "ridge"}
 
 
+@pytest.mark.nightly
 def test_files_with_several_arrays_get_a_heat_map_of_layers(run, tmp_path):
     with pytest.raises(InputError, match="there is no 'last'; it holds block, head"):
         run("--x=layers.npz", "--y=layers.safetensors", "--key=last")
@@ -152,6 +154,7 @@ def test_queries_and_gates(run, folder, tmp_path):
     assert launch.exit_status(GateClosed("no")) == (4, "stopped: no")
 
 
+@pytest.mark.nightly
 def test_without_null_and_intervals_the_page_has_neither(run, tmp_path):
     """Nor measures that 11 held-out items determine: 10 of the 10 others are near."""
     nothing = ["--permutations=0", "--resamples=0", "--test_fraction=0.12"]
@@ -170,6 +173,7 @@ def test_without_null_and_intervals_the_page_has_neither(run, tmp_path):
     assert "with so few items: mutual 10-NN, NOS@10." in page
 
 
+@pytest.mark.nightly
 def test_two_columns_of_one_file(run, folder, tmp_path):
     x, y = (np.load(folder / f"{name}.npy") for name in "xy")
     pq.write_table(pa.table({"old": list(x), "new": list(y)}), folder / "both.parquet")
@@ -208,6 +212,7 @@ def test_unrelated_and_mismatched_spaces_are_called_so(run, tmp_path):
         assert "pair them by ids" in page
 
 
+@pytest.mark.nightly
 def test_identical_spaces_are_called_so(run, tmp_path):
     run("--x=x.npy", "--y=x.npy", "--method=procrustes")
     metrics = {row["back"]: row["metrics"] for row in rows_of(tmp_path / "out")[:4]}
@@ -392,6 +397,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(run, bad, folder):
         run("--x=x.npy", "--y=y.npy", f"--out={folder / 'file'}")
 
 
+@pytest.mark.nightly
 def test_without_umap_learn_the_page_says_so(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     run("--x=x.npy", "--y=y.npy", "--umap", "--test_fraction=0.3")
@@ -418,6 +424,7 @@ def test_importing_the_tool_imports_none_of_the_training_libraries():
     assert in_python(code) == (0, "[]\n", "")
 
 
+@pytest.mark.nightly
 def test_the_console_script_runs_where_only_the_base_requirements_are_installed(folder, tmp_path):
     code = (
         "import sys\n"

@@ -189,6 +189,7 @@ def test_a_call_length_that_cannot_end_is_refused(straight, experiment):
         loop.fit(dataclasses.replace(experiment, run=run), target)
 
 
+@pytest.mark.nightly
 def test_a_failed_first_try_does_not_block_the_corrected_one(straight, experiment, parent):
     workdir = parent / "corrected"
     workdir.mkdir()

@@ -113,6 +113,7 @@ def test_the_teacher_sees_pixels_on_its_own_scale():
     np.testing.assert_allclose(first, second, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_a_student_learns_by_itself_from_more_than_the_pairs():
     """Without weight the pairs do not matter, whatever camera they are of."""
     apart = PairedSource(source(1), source(0), own=source(0))
