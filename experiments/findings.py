@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -184,6 +184,20 @@ def _claims_table(claims: Sequence[Mapping[str, Any]]) -> html.Html:
         for claim in claims
     ]
     return to_html(Table(columns, rows, corner="claim"))
+
+
+def kept(path: pathlib.Path, make: Callable[[], Rows]) -> Rows:
+    """Returns the rows of a file, which is made if it is missing: an interrupted run goes on.
+
+    Args:
+        path: of the file; its folder is made too.
+        make: makes the rows.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, make())
+    rows: Rows = json.loads(path.read_text())
+    return rows
 
 
 def select(rows: Rows, **where: Any) -> Rows:

@@ -16,7 +16,6 @@ pairs, 0.48 with 512, 0.50 with all, 1.04 if half of them are wrong.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
@@ -31,7 +30,6 @@ from experiments.motion import pairs
 from socialjepa_jax import sharding
 from socialjepa_jax.collaboration import costs
 from socialjepa_jax.data.protocols import PairedSource
-from socialjepa_jax.records import write_json
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 
@@ -60,13 +58,13 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(count: int, wrong: float, scale: str, out: pathlib.Path) -> Rows:
-    path = out / "table9" / f"{scale}_pairs_{count}_{wrong:g}.json"
-    if not path.exists():
+    def make() -> Rows:
         (cost,) = findings.select(runs.rows(NAME, scenes.MOTION, scale, out), part="cost")
-        found = measure(count, wrong, cost["value"], runs.world(scenes.MOTION, scale, out))
-        write_json(path, [{"pairs": count, "wrong": wrong, **row} for row in found])
-    kept: Rows = json.loads(path.read_text())
-    return kept
+        world = runs.world(scenes.MOTION, scale, out)
+        found = measure(count, wrong, cost["value"], world)
+        return [{"pairs": count, "wrong": wrong, **row} for row in found]
+
+    return findings.kept(out / scenes.MOTION.name / f"{scale}_pairs_{count}_{wrong:g}.json", make)
 
 
 def measure(count: int, wrong: float, beta: float, world: World) -> Rows:
@@ -138,10 +136,7 @@ def curves(rows: Rows, count: int, wrong: float) -> table9.Curves:
 
 def ratio(rows: Rows, count: int, wrong: float) -> costs.Spent:
     """Returns the cost of arriving over that of students alone."""
-    level, alone = table9.threshold(rows), table9.curves(rows, table9.ALONE)
-    ours = curves(rows, count, wrong)
-    limits = (ours.limit, alone.limit)
-    return costs.relative(ours.crossings(level), alone.crossings(level), limits)
+    return table9.over_alone(rows, curves(rows, count, wrong))
 
 
 def settings(rows: Rows) -> list[tuple[int, float]]:

@@ -5,7 +5,6 @@ Shape key: A agents, N states, D latents.
 
 import dataclasses
 import functools
-import json
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,6 @@ from socialjepa_jax.data.protocols import PairedFeed
 from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.evaluation.latents import encode_states
 from socialjepa_jax.objectives.coupled import Crossed
-from socialjepa_jax.records import write_json
 from socialjepa_jax.running.hooks import Progress
 
 SEEDS = {"smoke": 2, "cpu": 5, "gpu": 10, "paper": 10}
@@ -82,16 +80,16 @@ def world(scene: Scene, scale: str, out: pathlib.Path) -> World:
 
 def rows(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
     """Tunes and measures a method, or reads what an earlier call has kept in `out`."""
-    path = out / scene.name / f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def make() -> Rows:
         found = _tuned(name, scene, scale, out)
         value = max(found, key=lambda row: row["area"])["value"] if found else 1.0
         found += _measured(methods.methods(scene, scale)[name], value, world(scene, scale, out))
-        write_json(path, [{"method": name, **row} for row in found])
         logging.info("%s: %s", name, found[-1])
-    kept: Rows = json.loads(path.read_text())
-    return kept
+        return [{"method": name, **row} for row in found]
+
+    file = f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
+    return findings.kept(out / scene.name / file, make)
 
 
 def _tuned(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:

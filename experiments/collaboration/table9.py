@@ -130,7 +130,12 @@ def ratio(rows: Rows, name: str, share: float = SHARE, charged: bool = False) ->
         share: of the final score of students alone.
         charged: add the teacher's training to every student.
     """
-    level, ours, alone = threshold(rows, share), curves(rows, name), curves(rows, ALONE)
+    return over_alone(rows, curves(rows, name), share, charged)
+
+
+def over_alone(rows: Rows, ours: Curves, share: float = SHARE, charged: bool = False) -> Spent:
+    """Returns the cost of arriving by some curves over that of students alone; see `ratio`."""
+    level, alone = threshold(rows, share), curves(rows, ALONE)
     extra = alone.limit if charged else 0.0
     limits = (ours.limit + extra, alone.limit)
     return costs.relative(ours.crossings(level) + extra, alone.crossings(level), limits)

@@ -20,12 +20,12 @@ and 0.94 for I-JEPA, 0.95 for pixel components; steering is not read from held-o
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Callable
 
 import numpy as np
 
+from experiments import findings
 from experiments.findings import Finding, Plot, Rows
 from experiments.motion import driving_claims, pairs, recordings
 from experiments.motion.driving_claims import values
@@ -39,7 +39,7 @@ from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.pairs.frames import FramePairs
 from socialjepa_jax.optim import AdamW, Optimizer
-from socialjepa_jax.records import RowName, write_json
+from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, looks, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 
@@ -149,15 +149,16 @@ def run(scale: str, out: pathlib.Path, frames: str | None = None) -> Finding:
 
 def piece(scale: str, out: pathlib.Path, data: FramesData, name: str, repetition: int) -> Rows:
     """Measures one run of one repetition, or reads what an earlier call measured."""
-    path = out / "pieces" / f"{name.replace(', ', '_')}_{STEPS[scale]}_{repetition}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def make() -> Rows:
         given = experiment(name, data, STEPS[scale], FIRST_SEED + repetition)
         if scale == "smoke":
             given = dataclasses.replace(given, run=dataclasses.replace(given.run, batch_size=16))
         found = measured(given, name in CONTROLLED)
-        write_json(path, [{"run": name, "repetition": repetition, **row} for row in found])
-    return json.loads(path.read_text())
+        return [{"run": name, "repetition": repetition, **row} for row in found]
+
+    file = f"{name.replace(', ', '_')}_{STEPS[scale]}_{repetition}.json"
+    return findings.kept(out / "pieces" / file, make)
 
 
 def measured(given: Experiment, controlled: bool) -> Rows:

@@ -36,7 +36,6 @@ other 8 methods were not run.
 
 import dataclasses
 import functools
-import json
 import pathlib
 import time
 from collections.abc import Sequence
@@ -45,6 +44,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from experiments import findings
 from experiments.findings import Finding, Rows
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
@@ -57,7 +57,7 @@ from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import encode_chunks, encode_states
 from socialjepa_jax.evaluation.readouts import readout_r2
 from socialjepa_jax.evaluation.splits import Split
-from socialjepa_jax.records import RowName, write_json
+from socialjepa_jax.records import RowName
 from socialjepa_jax.running.hooks import Progress
 
 STEPS = {"smoke": 4, "cpu": 400, "gpu": 1000, "paper": 1000}
@@ -120,11 +120,9 @@ class Worlds:
 
 def _kept(worlds: Worlds, name: str, out: pathlib.Path) -> Rows:
     path = out / "rivals_motion" / f"{worlds.scale}_{name.replace(' ', '_')}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, of_pixels(worlds.reported) if name == PIXELS else measure(worlds, name))
-    found: Rows = json.loads(path.read_text())
-    return found
+    return findings.kept(
+        path, lambda: of_pixels(worlds.reported) if name == PIXELS else measure(worlds, name)
+    )
 
 
 def measure(worlds: Worlds, name: str) -> Rows:

@@ -28,7 +28,6 @@ Expected at --scale=cpu: the 7 claims were not measured yet.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -44,12 +43,11 @@ from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import encode_states
 from socialjepa_jax.evaluation.splits import Split
-from socialjepa_jax.records import RowName, write_json
+from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
-STEPS = {"smoke": 25, "cpu": 200, "gpu": 2000, "paper": 2000}
-SEEDS = {"smoke": 2, "cpu": 3, "gpu": 3, "paper": 3}
+STEPS, SEEDS = toys.STEPS, toys.SEEDS
 METHOD = "ijepa"
 PATCH, RANKS = methods.VIT.patch_size, methods.VIT.width
 CELLS: Mapping[str, Shuffle] = {
@@ -78,16 +76,15 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
-    path = out / "table1_structure" / f"{scale}_{'_'.join(name.replace(',', '').split())}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def make() -> Rows:
         smoke = toys.SMOKE if scale == "smoke" else {}
         chosen = methods.experiment(METHOD, STEPS[scale], SEEDS[scale], **smoke)
         chosen = dataclasses.replace(chosen, shuffle=CELLS[name])
         world = pairs.in_memory(chosen, out / "cache")
-        write_json(path, [{"cell": name, **row} for row in measure(world)])
-    found: Rows = json.loads(path.read_text())
-    return found
+        return [{"cell": name, **row} for row in measure(world)]
+
+    file = f"{scale}_{'_'.join(name.replace(',', '').split())}.json"
+    return findings.kept(out / "table1_structure" / file, make)
 
 
 def measure(world: pairs.InMemory) -> Rows:

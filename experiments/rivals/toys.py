@@ -19,7 +19,6 @@ masked_lejepa and dinov2.
 
 import dataclasses
 import hashlib
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +39,7 @@ from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import Splits, ViewDataset
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.evaluation import controls
-from socialjepa_jax.records import RowName, write_json
+from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 from socialjepa_jax.running.hooks import Progress
@@ -67,15 +66,11 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
+    data = SMOKE if scale == "smoke" else {}
+    steps = STEPS[scale] * METHODS[name].times
+    chosen = methods.experiment(name, steps, SEEDS[scale], **data)
     path = out / "rivals_toys" / f"{scale}_{name}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = SMOKE if scale == "smoke" else {}
-        steps = STEPS[scale] * METHODS[name].times
-        chosen = methods.experiment(name, steps, SEEDS[scale], **data)
-        write_json(path, measure(chosen, out / "cache"))
-    found: Rows = json.loads(path.read_text())
-    return found
+    return findings.kept(path, lambda: measure(chosen, out / "cache"))
 
 
 def measure(chosen: Experiment, cache: pathlib.Path) -> Rows:

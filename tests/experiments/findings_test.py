@@ -51,3 +51,16 @@ def test_a_curve_is_the_mean_at_each_value_of_the_selected_rows():
     a, b = findings.curves(rows, "x", "y", by="of")
     assert (a.label, list(a.x), list(a.y)) == ("a", [1, 3], [1.5, 3.5])
     assert (b.label, list(b.x), list(b.y)) == ("b", [2], [9.0])
+
+
+def test_kept_rows_are_made_once_and_read_again(tmp_path):
+    path, made = tmp_path / "folder" / "rows.json", []
+
+    def make():
+        made.append(1)
+        return [{"name": "a", "value": 0.5}]
+
+    assert findings.kept(path, make) == findings.kept(path, make) == [{"name": "a", "value": 0.5}]
+    assert len(made) == 1
+    path.write_text('[{"name": "b"}]')
+    assert findings.kept(path, make) == [{"name": "b"}]
