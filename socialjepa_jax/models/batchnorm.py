@@ -60,8 +60,13 @@ class Normalizer:
         self.mean = mean
         self.used: Statistics = {}
 
-    def __call__(self, name: str, layer: BatchNorm, x: jax.Array) -> jax.Array:
-        """Normalises with the given statistics or those of the batch: [..., C] -> f32[..., C]."""
+    def __call__(self, name: str, layer: BatchNorm | None, x: jax.Array) -> jax.Array:
+        """Normalises with the given statistics or those of the batch: [..., C] -> f32[..., C].
+
+        Without a layer x stays as it is, and no statistics are recorded.
+        """
+        if layer is None:
+            return x
         x = x.astype(jnp.float32)
         self.used[name] = moments(x, self.mean) if self.given is None else self.given[name]
         return layer(x, *self.used[name])

@@ -83,15 +83,13 @@ class CNN(nnx.Module):
     """Conv-BN-GELU blocks, average pooling over space, Linear-BN-GELU, Linear; BN if asked for."""
 
     def __init__(self, config: CNNConfig, rngs: nnx.Rngs) -> None:
-        self.num_blocks, self.normalizes = len(config.widths), config.normalize
+        self.num_blocks = len(config.widths)
         inputs = [config.channels, *config.widths[:-1]]
         for i, (before, after) in enumerate(zip(inputs, config.widths)):
             setattr(self, f"conv_{i}", Conv(before, after, rngs))
-            if self.normalizes:
-                setattr(self, f"norm_{i}", BatchNorm(after))
+            setattr(self, f"norm_{i}", BatchNorm(after) if config.normalize else None)
         self.fc = Linear(config.widths[-1], config.hidden, rngs)
-        if self.normalizes:
-            self.norm_fc = BatchNorm(config.hidden)
+        self.norm_fc = BatchNorm(config.hidden) if config.normalize else None
         self.head = Linear(config.hidden, config.outputs, rngs) if config.outputs else None
 
     def __call__(
@@ -112,12 +110,9 @@ class CNN(nnx.Module):
             The latent [B, D] and the statistics used.
         """
         norm = Normalizer(statistics, mean)
-
-        def activated(name: str, x: jax.Array) -> jax.Array:
-            return gelu(norm(name, getattr(self, name), x) if self.normalizes else x)
-
         x = images_BHWC
         for i in range(self.num_blocks):
-            x = activated(f"norm_{i}", getattr(self, f"conv_{i}")(x))
-        x = activated("norm_fc", self.fc(x.mean((1, 2))))
+            x = getattr(self, f"conv_{i}")(x)
+            x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
+        x = gelu(norm("norm_fc", self.norm_fc, self.fc(x.mean((1, 2)))))
         return self.head(x) if self.head else x, norm.used

@@ -67,17 +67,15 @@ class PatchNet(nnx.Module):
     """Patch-Linear-BN-GELU blocks, flattened, Linear-BN-GELU; BN where it is asked for."""
 
     def __init__(self, config: PatchNetConfig, rngs: nnx.Rngs) -> None:
-        self.patches, self.normalizes = config.patches, config.normalize
+        self.patches = config.patches
         channels, total = config.channels, math.prod(config.patches)
         for i, (patch, width) in enumerate(zip(config.patches, config.widths)):
             setattr(self, f"fc_{i}", Linear(patch * patch * channels, width, rngs))
-            if self.normalizes:
-                setattr(self, f"norm_{i}", BatchNorm(width))
+            setattr(self, f"norm_{i}", BatchNorm(width) if config.normalize else None)
             channels = width
         height, width = (side // total for side in sides(config.image_size))
         self.fc = Linear(height * width * channels, config.hidden, rngs)
-        if self.normalizes:
-            self.norm_fc = BatchNorm(config.hidden)
+        self.norm_fc = BatchNorm(config.hidden) if config.normalize else None
 
     def __call__(
         self,
@@ -87,16 +85,12 @@ class PatchNet(nnx.Module):
     ) -> tuple[jax.Array, Statistics]:
         """Encodes images: f32[B, H, W, C] -> [B, D], and the statistics used; see `ResNet`."""
         norm = Normalizer(statistics, mean)
-
-        def activated(name: str, x: jax.Array) -> jax.Array:
-            return gelu(norm(name, getattr(self, name), x) if self.normalizes else x)
-
         x = images_BHWC
         for i, patch in enumerate(self.patches):
             x = _split(x, patch)
             x = getattr(self, f"fc_{i}")(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
-            x = activated(f"norm_{i}", x)
-        return activated("norm_fc", self.fc(x.reshape(len(x), -1))), norm.used
+            x = gelu(norm(f"norm_{i}", getattr(self, f"norm_{i}"), x))
+        return gelu(norm("norm_fc", self.norm_fc, self.fc(x.reshape(len(x), -1)))), norm.used
 
 
 def _split(x_BHWC: jax.Array, side: int) -> jax.Array:
