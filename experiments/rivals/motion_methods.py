@@ -26,7 +26,7 @@ from socialjepa_jax.data.augment.views import MultiCrop
 from socialjepa_jax.models.patch_net import PatchNetConfig
 from socialjepa_jax.objectives.autoencoder import Autoencoder
 from socialjepa_jax.objectives.barlow import Barlow
-from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Objective, Params
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Objective, Params, Wrapper
 from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.objectives.infonce import InfoNce
 from socialjepa_jax.objectives.mae import Mae
@@ -40,7 +40,7 @@ CODE = 3  # latents of the world
 
 
 @dataclass(frozen=True)
-class BothFrames:
+class BothFrames(Wrapper):
     """An objective on images, which takes both frames of every pair as images of one batch.
 
     Attributes:
@@ -49,9 +49,10 @@ class BothFrames:
 
     single: Objective
 
-    def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """Returns the parameters and the state of the objective."""
-        return self.single.init(key)
+    @property
+    def wrapped(self) -> Objective:
+        """The objective."""
+        return self.single
 
     def loss(
         self,
@@ -67,14 +68,6 @@ class BothFrames:
         images = jnp.concatenate([batch["image"], batch["next"]])
         frames = {**batch, "image": images, "index": jnp.concatenate([index, index + 1])}
         return self.single.loss(params, aux, frames, key, hparams, reduce)
-
-    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """Returns the state of the objective after an update."""
-        return self.single.after_update(params, aux, step, hparams)
-
-    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
-        """Encodes images as the objective does."""
-        return self.single.encode(params, aux, images)
 
 
 @dataclass(frozen=True)

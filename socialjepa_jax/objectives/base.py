@@ -68,6 +68,38 @@ class Objective(Protocol):
         ...
 
 
+class Wrapper:
+    """All of an objective but the loss, passed on to the objective that it wraps.
+
+    A base of frozen dataclasses; parameters and state are those of the wrapped objective.
+    """
+
+    @property
+    def wrapped(self) -> Objective:
+        """The objective."""
+        raise NotImplementedError
+
+    def init(self, key: jax.Array) -> tuple[Params, Aux]:
+        """Returns the objective's fresh parameters and state."""
+        return self.wrapped.init(key)
+
+    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
+        """Returns the carried state after the objective's own rule."""
+        return self.wrapped.after_update(params, aux, step, hparams)
+
+    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
+        """Encodes images as the objective does."""
+        return self.wrapped.encode(params, aux, images)
+
+    def groups(self, params: Params) -> PyTree | None:
+        """Returns the objective's parameter groups, None if it has none of its own."""
+        return groups_of(self.wrapped, params)
+
+    def project(self, params: Params) -> Params:
+        """Returns the parameters after the objective's projection."""
+        return projected(self.wrapped, params)
+
+
 def groups_of(objective: Objective, params: Params) -> PyTree | None:
     """Returns the objective's parameter groups; None if it has none of its own."""
     groups = getattr(objective, "groups", None)

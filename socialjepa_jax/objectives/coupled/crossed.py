@@ -13,23 +13,14 @@ import jax
 import jax.numpy as jnp
 
 from socialjepa_jax.errors import check_non_negative, check_one_of
-from socialjepa_jax.objectives.base import (
-    Aux,
-    Batch,
-    HParams,
-    Metrics,
-    Objective,
-    Params,
-    groups_of,
-    projected,
-)
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Objective, Params, Wrapper
 from socialjepa_jax.objectives.coupled.link import squared_distance
 from socialjepa_jax.objectives.coupled.members import check_trained, image_of
 from socialjepa_jax.sharding import Reduce
 
 
 @dataclass(frozen=True)
-class Crossed:
+class Crossed(Wrapper):
     """Objective of one model on pairs of cameras; parameters and state are those of `objective`.
 
     Attributes:
@@ -48,9 +39,10 @@ class Crossed:
         check_trained(self.objective)
         image_of(self.objective)
 
-    def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """Returns parameters and state of the model."""
-        return self.objective.init(key)
+    @property
+    def wrapped(self) -> Objective:
+        """The model's objective."""
+        return self.objective
 
     def loss(
         self,
@@ -73,19 +65,3 @@ class Crossed:
         term = squared_distance(z_a, z_b, reduce)
         total = alone + hparams.get("beta", self.weight) * term
         return total, (moved, {**metrics, "coupling": jax.lax.stop_gradient(term)})
-
-    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """Returns the carried state after the model's own rule."""
-        return self.objective.after_update(params, aux, step, hparams)
-
-    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
-        """Encodes images of either camera."""
-        return self.objective.encode(params, aux, images)
-
-    def groups(self, params: Params) -> Params:
-        """Returns the parameter groups of the model, None where it has none of its own."""
-        return groups_of(self.objective, params)
-
-    def project(self, params: Params) -> Params:
-        """Returns the parameters after the model's projection."""
-        return projected(self.objective, params)
