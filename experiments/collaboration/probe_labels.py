@@ -67,23 +67,25 @@ def moving(scale: str, out: pathlib.Path) -> Rows:
     seen = [world.teachers(of) for of in ("other", "same")]
     dataset = world.scene.run(scale, (0,)).data.load(out / "cache")
     assert dataset.states is not None
-    rows: Rows = []
+    split, rows = splits(dataset)[0], []
     for pair in range(world.count):
         x, y = (
             agents.encode(pair, np.asarray(dataset.images[camera]))
             for agents, camera in zip(seen, (methods.OTHER, methods.OWN))
         )
+        linear_map = alignment.fit(x[split.train], y[split.train])
         for column, name in enumerate(dataset.state_names):
             state = np.asarray(dataset.states)[:, column : column + 1]
-            rows += _rows({"world": "motion", "pair": pair, "of": name},
-                          _readouts(x, y, state, splits(dataset)[0]))  # fmt: skip
+            start = {"world": "motion", "pair": pair, "of": name}
+            rows += _rows(start, _readouts(linear_map, x, y, state, split))
     return rows
 
 
-def _readouts(x: np.ndarray, y: np.ndarray, state: np.ndarray, split: Split) -> Score:
+def _readouts(
+    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, state: np.ndarray, split: Split
+) -> Score:
     """R2 of a readout of one state: carried, as it is, from few labels and from all."""
-    test = split.test
-    linear_map = alignment.fit(x[split.train], y[split.train])
+    test, counts = split.test, [count for count in STATES if count <= len(split.train)]
     source = readouts.readout(x, state, split.train)
 
     def r2(predicted: np.ndarray) -> float:
@@ -95,8 +97,8 @@ def _readouts(x: np.ndarray, y: np.ndarray, state: np.ndarray, split: Split) -> 
     return {
         "carried": {k: r2(source.forward(linear_map.backward(y[test], k))) for k in KINDS},
         "as it is": r2(source.forward(y[test])),
-        "counts": [c for c in STATES if c <= len(split.train)],
-        "few": worth.few_labels(own, split.train, [c for c in STATES if c <= len(split.train)]),
+        "counts": counts,
+        "few": worth.few_labels(own, split.train, counts),
         "all": own(split.train),
     }
 
@@ -107,7 +109,7 @@ def toys(scale: str, out: pathlib.Path) -> Rows:
     chosen = rivals.experiment("ijepa", STEPS[scale], 1 if scale == "smoke" else 3, **small)
     run = pairs.in_memory(chosen, out / "cache")
     z = evaluation.encode_states(run.parts.trainer.encode, run.train(), run.feed)
-    half, split = len(z) // 2, splits(run.dataset)[0]
+    half, split = len(z) // 2, run.split
     labels = np.asarray(run.dataset.labels)
     return [
         row
@@ -170,8 +172,7 @@ def _of_toys(rows: Rows, probe: str) -> Rows:
 
 def scores(rows: Rows, world: str, of: str, probe: str, **where: Any) -> list[float]:
     """Returns the scores of all pairs."""
-    found = findings.select(rows, world=world, of=of, probe=probe, **where)
-    return [row["score"] for row in found]
+    return findings.values(rows, "score", world=world, of=of, probe=probe, **where)
 
 
 def equivalents(rows: Rows, world: str, of: str, by: str) -> list[float]:

@@ -23,6 +23,7 @@ from socialjepa_jax.data.resident import chunks
 from socialjepa_jax.evaluation import evidence, moving
 from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.evaluation.latents import encode_chunks
+from socialjepa_jax.evaluation.splits import Split, splits
 from socialjepa_jax.evaluation.table import Row
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Interval
@@ -96,6 +97,11 @@ class InMemory:
     dataset: ViewDataset
     parts: build.Parts
     feed: Any
+
+    @functools.cached_property
+    def split(self) -> Split:
+        """The states that maps and readouts are fitted and tested on."""
+        return splits(self.dataset)[0]
 
     @functools.cached_property
     def fresh(self) -> AgentState:

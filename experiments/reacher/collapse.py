@@ -15,9 +15,7 @@ Expected at --scale=cpu: 1 of 2 claims agree: no agent collapses. Without batch 
 the joints is 0.25 over all conditions, 0.51 with it.
 """
 
-import dataclasses
 import pathlib
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +27,6 @@ from experiments.reacher.runs import Condition
 from socialjepa_jax import evaluation
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.evaluation.readouts import readout_r2
-from socialjepa_jax.evaluation.splits import splits
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
@@ -63,24 +60,17 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 def experiment(name: str, normalized: bool, scale: str) -> Experiment:
     """Returns the experiment of a condition, its encoder with or without batch normalisation."""
-    seeds = tuple(FIRST + k for k in range(SEEDS[scale]))
-    chosen = CONDITIONS[name].experiment(scale, seeds)
-    objective: Any = chosen.objective
-    encoder = dataclasses.replace(objective.encoder, normalize=normalized)
-    steps = pairs.lasting(STEPS.get(scale, chosen.run.steps))
-    rhythm = {key.removeprefix("run__"): value for key, value in steps.items()}
-    return dataclasses.replace(
-        chosen,
-        objective=dataclasses.replace(objective, encoder=encoder),
-        run=dataclasses.replace(chosen.run, **rhythm),
-    )
+    steps = pairs.lasting(STEPS[scale]) if scale in STEPS else {}
+    normalize = {"objective__encoder__normalize": normalized}
+    seeds = range(FIRST, FIRST + SEEDS[scale])
+    return CONDITIONS[name].experiment(scale, seeds, **normalize, **steps)
 
 
 def measure(name: str, normalized: bool, scale: str, out: pathlib.Path) -> Rows:
     """Returns the least variance of a latent and R2 of the joints, a row for each agent."""
     run = pairs.in_memory(experiment(name, normalized, scale), out / "cache")
     z_AND = evaluation.encode_states(run.parts.trainer.encode, run.train(), run.feed)
-    states, split = run.dataset.states, splits(run.dataset)[0]
+    states, split = run.dataset.states, run.split
     assert states is not None
     return [
         {"condition": name, "normalized": normalized, "seed": int(seed),

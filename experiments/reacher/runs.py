@@ -77,8 +77,14 @@ class Condition:
         """ "ou" | "trajectory"."""
         return "ou" if self.rho else "trajectory"
 
-    def experiment(self, scale: str, seeds: Sequence[int] = SEEDS) -> Experiment:
-        """Returns the experiment with one agent for each seed; there is one camera, the chosen."""
+    def experiment(self, scale: str, seeds: Sequence[int] = SEEDS, **more: object) -> Experiment:
+        """Returns the experiment with one agent for each seed; there is one camera, the chosen.
+
+        Args:
+            scale: "smoke" | "cpu" | "gpu" | "paper".
+            seeds: of the agents.
+            **more: changes of other settings, see `pairs.experiment`.
+        """
         cameras = ReacherData()
         changes = CHANGES[scale]() | {
             "data__tilts": (cameras.tilts[self.camera],),
@@ -90,6 +96,7 @@ class Condition:
             "objective__weight": self.weight,
             "agents__cameras": (0,) * len(seeds),
             "agents__seeds": tuple(seeds),
+            **more,
         }
         return config.from_config_dict(pairs.changed(reacher_lejepa.get_config(), changes))
 

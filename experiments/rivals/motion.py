@@ -50,7 +50,7 @@ from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
 from experiments.rivals import motion_claims
 from experiments.rivals.motion_methods import CODE, METHODS, REFERENCE, Method, columns
-from socialjepa_jax import alignment, build, evaluation
+from socialjepa_jax import alignment, build
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Agents
 from socialjepa_jax.evaluation import controls
@@ -187,7 +187,7 @@ def encoded(world: InMemory, state: AgentState) -> Outputs:
 def trials(world: InMemory, method: Method) -> Rows:
     """Trains one agent a trial; returns how well its codes predict each other, and its R2."""
     state = train(world, columns(method.trials), _Watch())
-    split, feed, count = evaluation.splits(world.dataset)[0], world.feed, world.chosen.data.walk
+    split, feed, count = world.split, world.feed, world.chosen.data.walk
     encode = world.parts.trainer.encode_all
     walked = encode_chunks(encode, state, feed, feed.walked(), count + 1)
     seen = encoded(world, state)
@@ -234,7 +234,7 @@ def codes(method: Method, outputs: Outputs, agent: int, rows: np.ndarray) -> np.
 
 def pair_rows(world: InMemory, method: Method, outputs: Outputs, row: str) -> Rows:
     """Measures both spaces of every pair (0, 1), (2, 3), ... of agents."""
-    split, found = evaluation.splits(world.dataset)[0], []
+    split, found = world.split, []
     for pair in range(len(world.chosen.agents.seeds) // 2):
         agents = (2 * pair, 2 * pair + 1)
         spaces = {
@@ -250,7 +250,7 @@ def pair_rows(world: InMemory, method: Method, outputs: Outputs, row: str) -> Ro
 
 def scores(world: InMemory, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Returns R2 of the state and RankMe of both spaces, R2 of each latent, and R2 of W."""
-    split, states = evaluation.splits(world.dataset)[0], world.dataset.states
+    split, states = world.split, world.dataset.states
     assert states is not None
     each = [readout_r2(z, states, split) for z in (x, y)]
     return {
@@ -266,7 +266,7 @@ def scores(world: InMemory, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 def _mismatched(world: InMemory, x: np.ndarray, y: np.ndarray, pair: int) -> dict[str, Any]:
     """R2 of W between codes of unlike states."""
-    split = evaluation.splits(world.dataset)[0]
+    split = world.split
     rng, anywhere = np.random.default_rng(pair), np.zeros(len(x), int)
     y = y[controls.shuffled_within(anywhere, (split.train, split.test), rng)]
     r2 = pairs.r2_of_map(x, y, split.train, split.test)
@@ -275,7 +275,7 @@ def _mismatched(world: InMemory, x: np.ndarray, y: np.ndarray, pair: int) -> dic
 
 def of_pixels(world: InMemory) -> Rows:
     """Measures principal components of the pixels, as many as codes and features have."""
-    rows = evaluation.splits(world.dataset)[0].train
+    rows = world.split.train
     widths: Sequence[tuple[str, int]] = (("code", CODE), ("features", 128))
     return [
         {"method": PIXELS, "row": RowName.PIXEL_PCA, "pair": 0, "space": space}

@@ -38,7 +38,7 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
 from experiments.rivals import methods, toys
-from socialjepa_jax import alignment, evaluation
+from socialjepa_jax import alignment
 from socialjepa_jax.data.augment.shuffle import Shuffle
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import encode_states
@@ -89,7 +89,7 @@ def _kept(scale: str, name: str, out: pathlib.Path) -> Rows:
 
 def measure(world: pairs.InMemory) -> Rows:
     """Trains the agents of `methods.experiment`; measures pairs (k, seeds + k) and controls."""
-    split, trainer, feed = evaluation.splits(world.dataset)[0], world.parts.trainer, world.feed
+    split, trainer, feed = world.split, world.parts.trainer, world.feed
     seen = np.concatenate(list(feed.states()), axis=1)[:, : world.dataset.num_states]
     spaces = {
         RowName.PIXEL_PCA: [controls.pixel_pca(x, split.train, RANKS) for x in seen],

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from scipy import optimize
 
 from socialjepa_jax.errors import InputError, as_array, check_in_range, check_positive
 from socialjepa_jax.objectives.base import Objective
@@ -98,6 +97,8 @@ def crossing(costs_T: np.ndarray, scores_T: np.ndarray, threshold: float) -> flo
     Raises:
         InputError: the arrays do not fit, or costs do not increase.
     """
+    from scipy import optimize  # slow to import, and no training run needs it
+
     costs = as_array(costs_T, "costs", np.float64)
     scores = as_array(scores_T, "scores", np.float64)
     if costs.ndim != 1 or costs.shape != scores.shape or not len(costs):
@@ -149,11 +150,7 @@ def restricted_mean(
     crossings = as_array(crossings_R, "crossings", np.float64)
     if crossings.ndim != 1 or not len(crossings) or np.isnan(crossings).any():
         raise InputError(f"crossings must be costs of one or more runs, got {crossings}")
-    cut = np.minimum(crossings, limit)
-    rng = np.random.default_rng(seed)
-    means = cut[rng.integers(len(cut), size=(draws, len(cut)))].mean(1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Spent(float(cut.mean()), float(low), float(high), float((crossings <= limit).mean()))
+    return relative(crossings, np.ones_like(crossings), (limit, 1.0), draws, seed)
 
 
 def relative(

@@ -187,14 +187,14 @@ class ResidentFeed(HeldFeed):
 
     def states(self) -> Iterator[np.ndarray]:
         """Yields all states like `HeldFeed`, each agent's with its own order of pixels."""
-        size, last = self._opening.chunk, self._images.shape[1] - 1
+        shuffle, size = self._opening.shuffle, self._opening.chunk
+        if shuffle.unit == "none":
+            yield from super().states()
+            return
+        seeds, last = sharding.fetch(self._opening.seeds), self._images.shape[1] - 1
         for number, chunk in enumerate(super().states()):
-            if self._opening.shuffle.unit == "none":
-                yield chunk
-                continue
             rows = np.minimum(np.arange(number * size, (number + 1) * size), last)
-            seeds = sharding.fetch(self._opening.seeds)
-            yield np.asarray(_shuffled_states(self._opening.shuffle, chunk, seeds, rows))
+            yield np.asarray(_shuffled_states(shuffle, chunk, seeds, rows))
 
 
 @functools.partial(jax.jit, static_argnums=0)

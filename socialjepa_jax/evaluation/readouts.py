@@ -6,6 +6,7 @@ Shape key: N states, D latent dimensions, L state dimensions.
 import numpy as np
 
 from socialjepa_jax import alignment
+from socialjepa_jax.collaboration import worth
 from socialjepa_jax.evaluation.splits import Split
 
 LABELS = (5, 20, 100)  # numbers of labelled states of an agent's own readout
@@ -57,15 +58,13 @@ def carried(
 
 def own_readouts(y: np.ndarray, states: np.ndarray, split: Split) -> dict[str, float]:
     """Returns the R2 of y's own readouts from few labels, means over draws, and from all."""
-    rng = np.random.default_rng(0)
-    found = {}
-    for count in LABELS:
-        if count > len(split.train):
-            continue
-        draws = [rng.choice(split.train, count, replace=False) for _ in range(DRAWS)]
-        scores = [
-            r2_of_states(readout(y, states, rows).forward(y[split.test]), states[split.test]).mean()
-            for rows in draws
-        ]
-        found[f"readout_own@{count}"] = float(np.mean(scores))
-    return found
+    counts = [count for count in LABELS if count <= len(split.train)]
+    if not counts:
+        return {}
+
+    def score(rows: np.ndarray) -> float:
+        predicted = readout(y, states, rows).forward(y[split.test])
+        return float(r2_of_states(predicted, states[split.test]).mean())
+
+    scores = worth.few_labels(score, split.train, counts, draws=DRAWS)
+    return {f"readout_own@{n}": float(r2) for n, r2 in zip(counts, scores)}

@@ -79,8 +79,9 @@ COUPLED = (
     Mutant(
         "runs that never arrive are dropped",
         _COSTS,
-        "cut = np.minimum(crossings, limit)",
-        "cut = np.minimum(crossings[np.isfinite(crossings)], limit)",
+        "return relative(crossings, np.ones_like(crossings), (limit, 1.0), draws, seed)",
+        "kept = crossings[np.isfinite(crossings)]\n"
+        "    return relative(kept, np.ones_like(kept), (limit, 1.0), draws, seed)",
         _SPENT,
     ),
     Mutant(
