@@ -69,18 +69,38 @@ class Estimate:
         The two variances add; Student's t has the degrees of freedom of Welch and Satterthwaite.
         NaN with a single object.
         """
-        objects, repeats = len(self.without), len(self.repeats)
-        if objects < 2:
+        if len(self.without) < 2:
             return float("nan"), float("nan")
-        parts = [((objects - 1) * np.var(self.without), objects - 1)]
-        if repeats > 1:
-            parts.append((np.var(self.repeats, ddof=1) / repeats, repeats - 1))
-        variance = sum(part for part, _ in parts)
-        if variance == 0:
-            return self.value, self.value
-        freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-        half = float(stats.t.ppf(0.5 + level / 2, freedom) * np.sqrt(variance))
+        parts = [of_objects(self.without)]
+        if len(self.repeats) > 1:
+            parts.append(of_repeats(self.repeats))
+        half = half_width(parts, level)
         return self.value - half, self.value + half
+
+
+Part = tuple[float, int]  # a variance of the mean, and its degrees of freedom
+
+
+def of_objects(without_G: np.ndarray) -> Part:
+    """The jackknife's variance, from the values without each object."""
+    return (len(without_G) - 1) * float(np.var(without_G)), len(without_G) - 1
+
+
+def of_repeats(values_R: np.ndarray) -> Part:
+    """The variance of the mean of independent repetitions."""
+    return float(np.var(values_R, ddof=1)) / len(values_R), len(values_R) - 1
+
+
+def half_width(parts: Sequence[Part], level: float = 0.95) -> float:
+    """Half of the interval of a mean whose variances add.
+
+    Student's t has the degrees of freedom of Welch and Satterthwaite.
+    """
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return 0.0
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    return float(stats.t.ppf(0.5 + level / 2, freedom) * np.sqrt(variance))
 
 
 def _estimate(value: float, without: np.ndarray) -> Estimate:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from socialjepa_jax.alignment.fitting import choose_ridge, fit
     from socialjepa_jax.alignment.hub import Hub, fit_hub
     from socialjepa_jax.alignment.maps import LinearMap
-    from socialjepa_jax.alignment.matched import MatchedRank, matched_rank, principal_components
+    from socialjepa_jax.alignment.matched import (
+        MatchedRank,
+        matched_rank,
+        principal_components,
+        rank_curve,
+    )
     from socialjepa_jax.alignment.metrics import (
         evaluate,
         noise_ceiling,
@@ -54,7 +59,7 @@ _NAMES = {
     "fitting": "choose_ridge fit",
     "hub": "Hub fit_hub",
     "maps": "LinearMap",
-    "matched": "MatchedRank matched_rank principal_components",
+    "matched": "MatchedRank matched_rank principal_components rank_curve",
     "metrics": "evaluate noise_ceiling prediction_r2 r2 shared_dimensions",
     "neighbourhoods": "chance_corrected_nos cknna mutual_knn nearest_neighbors retrieval",
     "permutation": "Null permutation_null",
@@ -101,6 +106,7 @@ __all__ = [
     "pwcca",
     "r2",
     "r2_whitened",
+    "rank_curve",
     "rankme",
     "retrieval",
     "shape_angle",

@@ -121,18 +121,26 @@ def matched_rank(
     rng, nulls = np.random.default_rng(seed), []
     for _ in range(shuffles):
         shuffled = (rng.permutation(y), held_x, rng.permutation(held_y))
-        nulls.append((_curve(x, *shuffled, ranks), _held_out(x, *shuffled).max()))
+        nulls.append((rank_curve(x, *shuffled, ranks), _held_out(x, *shuffled).max()))
     curves, largest = (np.stack(part) for part in zip(*nulls))
     return MatchedRank(
-        _curve(x, y, held_x, held_y, ranks),
+        rank_curve(x, y, held_x, held_y, ranks),
         np.quantile(curves, LEVEL, axis=0),
         _held_out(x, y, held_x, held_y),
         float(np.quantile(largest, LEVEL)),
     )
 
 
-def _curve(x_NP: Float64, y_NQ: Float64, held_x: Float64, held_y: Float64, ranks: int) -> Float64:
-    """Returns R2(k), k = 1 ... K, of whitened components."""
+def rank_curve(
+    x_NP: Float64, y_NQ: Float64, held_x: Float64, held_y: Float64, ranks: int
+) -> Float64:
+    """Returns R2(k), k = 1 ... K, of whitened components; see `matched_rank`.
+
+    Args:
+        x_NP, y_NQ: `principal_components` of the training rows.
+        held_x, held_y: the same components of the test rows.
+        ranks: K.
+    """
     cross_PQ = x_NP.T @ y_NQ / len(x_NP)
     total_Q = np.square(held_y - held_y.mean(axis=0)).sum(axis=0)
     found = []

@@ -41,25 +41,37 @@ def of(function: Callable[..., Any], *arguments: PyTree) -> float:
     return count(jax.make_jaxpr(function)(*arguments))
 
 
-def step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None = None) -> float:
+def step(
+    objective: Objective,
+    batch_size: int,
+    shape: tuple[int, ...] | None = None,
+    **hparams: jax.ShapeDtypeStruct,
+) -> float:
     """Returns the FLOPs of one update of one agent: loss and gradient of a batch of images.
 
     Args:
         objective: objective on images.
         batch_size: images per update.
         shape: (height, width, channels) of an image; by default, the encoder's.
+        **hparams: shapes of what the objective reads besides the settings of all runs.
 
     Raises:
         ValueError: see `of`.
     """
-    return _step(plain(objective), batch_size, shape)
+    return _step(plain(objective), batch_size, shape, tuple(hparams.items()))
 
 
 @functools.lru_cache
-def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) -> float:
+def _step(
+    objective: Objective,
+    batch_size: int,
+    shape: tuple[int, ...] | None,
+    more: tuple[tuple[str, jax.ShapeDtypeStruct], ...],
+) -> float:
     params, aux = jax.eval_shape(objective.init, jax.random.key(0))
     hparams = {"seed": jnp.uint32(0), "total_steps": jnp.int32(1), "learning_rate": jnp.ones(())}
     hparams |= {"partner_seed": jnp.uint32(1)}
+    given = dict(more)
     batch = batch_shapes(objective, batch_size, shape)
     taught = {}
     if isinstance(objective, Taught):
@@ -67,11 +79,11 @@ def _step(objective: Objective, batch_size: int, shape: tuple[int, ...] | None) 
         theirs = dict(zip(("params", "aux"), drawn))
         taught = {"teacher": theirs | {name: batch["b"][name] for name in ("mean", "std")}}
 
-    def gradient(params: PyTree, aux: PyTree, batch: PyTree, taught: PyTree) -> PyTree:
-        arguments = (params, aux, batch, jax.random.key(0), hparams | taught, Reduce())
+    def gradient(params: PyTree, aux: PyTree, batch: PyTree, read: PyTree) -> PyTree:
+        arguments = (params, aux, batch, jax.random.key(0), hparams | read, Reduce())
         return jax.value_and_grad(objective.loss, has_aux=True)(*arguments)
 
-    return of(gradient, params, aux, batch, taught)
+    return of(gradient, params, aux, batch, given | taught)
 
 
 def batch_shapes(

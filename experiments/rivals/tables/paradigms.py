@@ -1,0 +1,345 @@
+"""Tables 1, 2 and 10 of Social-JEPA: every method on the same encoder, data, images and protocol.
+
+Twelve methods and three references (`entrants`), each tuned on one toy world and measured on
+another (`trained`): R2 of W, DSC, NOS@10 and the condition number by the paper's protocol; without
+a map; after the factors that both cameras share are regressed out; at equal ranks (`area`, the mean
+of R2 of the first k whitened components for k = 1 to 48, and the number of canonical directions
+above shuffled pairs); and probes of the category, a camera's own and carried. Beside them stand
+untrained agents, principal components of the pixels, and the published settings. The paper's data
+are others and its printed numbers contradict each other, so only its order can be compared.
+
+R2 of whole spaces rewards spaces of low rank and is ranked only where the paper ranks by it; our
+own ranking is by area. Intervals are over held-out objects and over both agents of a pair
+(`measures`). Equal images is the main table; equal work reads every method at its last checkpoint
+that costs no more FLOPs than the cheapest method's whole run.
+
+Predictions, written before the run:
+
+paper/order: the paper's R2 of smallNORB, JEPA .891 > MAE .882 > SimCLR .678 > autoencoder .611,
+is not found: the autoencoder lies above SimCLR, which spreads its latents most.
+paper/moco: in the paper's table 2 MoCo v3 (.987) is above JEPA. Here I-JEPA is above MoCo v3.
+rank: R2 of W falls with the rank: Spearman's correlation of R2 and RankMe over methods is below -.5.
+area: by area SimCLR, MoCo v3, VICReg and LeJEPA are all above I-JEPA, MAE and the autoencoder.
+gain: by area training adds to every method's untrained agents.
+pixels: no method has more shared directions than principal components of the pixels.
+beyond: without the shared factors, R2 of I-JEPA's agents is not above that of untrained ones.
+carried: by W^-1, as in the paper, no method's carried probe recognises more than 45 %.
+work: at equal work the order by area is nearly that at equal images: Spearman's above .8.
+labels: the encoder trained with labels has the best own probe.
+masks: VICReg on masks has a worse own probe than VICReg on crops.
+tuning: with the published settings no method's area differs by more than .1.
+
+Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms
+Cost at --scale=cpu: about 150 CPU minutes, 75 minutes of two cores; finished methods are kept, and
+all other tables of this folder read them.
+Expected at --scale=cpu: the 12 claims were not measured yet.
+"""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from experiments import findings
+from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.rivals import methods
+from experiments.rivals.tables import measures, trained
+from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
+from experiments.rivals.tables.trained import TUNED, Trained, World, cross_pairs
+from socialjepa_jax import alignment, evaluation
+from socialjepa_jax.config import Alignment
+from socialjepa_jax.evaluation import controls
+from socialjepa_jax.records import RowName
+from socialjepa_jax.report import figures, style
+from socialjepa_jax.report.tables import Column, Interval, Row, Table
+
+PIXELS, PUBLISHED = "pixel PCA", "published"
+HOW = Alignment()
+FOLDER = "table1_paradigms"
+ABOVE = ("simclr", "moco", "vicreg", "lejepa")
+BELOW = ("ijepa", "mae", "autoencoder")
+PAPER = {"ijepa": 0.8908, "mae": 0.8823, "simclr": 0.6778, "autoencoder": 0.6109}
+
+
+def run(scale: str, out: pathlib.Path) -> Finding:
+    """Trains and measures every method, or reads what an earlier call left in `out`."""
+    rows = measured(scale, out)
+    return Finding(
+        "Learning paradigms under one protocol",
+        claims(rows),
+        {"": bars(rows)},
+        rows,
+        [main_table(rows), controls_table(rows), work_table(rows)],
+        {
+            "steps": trained.STEPS[scale],
+            "agents of a camera": trained.SEEDS,
+            "trials": len(ENTRANTS["ijepa"].trials),
+        },
+    )
+
+
+def measured(scale: str, out: pathlib.Path) -> Rows:
+    """Returns the rows of all methods, which are trained and measured where they are missing."""
+    world = World(scale, out)
+
+    def kept(name: str) -> Rows:
+        path = out / FOLDER / f"{scale}_{name.replace(' ', '_')}.json"
+        make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
+        return findings.kept(path, make)
+
+    return [row for name in (PIXELS, *ENTRANTS) for row in kept(name)]
+
+
+def of_pixels(world: World) -> Rows:
+    """Measures the principal components of both cameras' pixels, as many as latents have."""
+    train = world.split.train
+    x, y = (controls.pixel_pca(each, train, measures.RANKS) for each in world.dataset.images)
+    cells = measures.grid([(0, 1)], lambda *_: _pair(world, x, y), 1)
+    return [{"method": PIXELS, "row": RowName.PIXEL_PCA, **cells}]
+
+
+def of_method(world: World, name: str) -> Rows:
+    """Measures a method's agents before and after training, and at every checkpoint."""
+    found = world.trained(name)
+    spaces = {RowName.UNTRAINED: found.untrained, RowName.TRAINED: found.final}
+    rows: Rows = [
+        {"row": row, **measures.grid(cross_pairs(), lambda i, j: _pair(world, z[i], z[j]), 3)}  # noqa: B023
+        for row, z in spaces.items()
+    ]
+    z = found.final
+    published = measures.grid([(TUNED, TUNED + 1)], lambda i, j: _pair(world, z[i], z[j]), 1)
+    rows.append({"row": PUBLISHED, **published})
+    rows += [checkpoint(world, found, number) for number in range(len(found.steps))]
+    return [*found.rows, *({"method": name, **row} for row in rows)]
+
+
+def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
+    return measures.of_pair(HOW, world.dataset, world.split, x, y)
+
+
+def checkpoint(world: World, found: Trained, number: int) -> dict[str, Any]:
+    """Measures the tuned agents of one checkpoint, without intervals over objects."""
+    z_AND, split = found.latents[number], world.split
+    maps = {
+        (i, j): evaluation.fit_map(HOW, z_AND[i], z_AND[j], split.train) for i, j in cross_pairs()
+    }
+    scores = {
+        (i, j): alignment.evaluate(each, z_AND[i][split.test], z_AND[j][split.test], back="inverse")
+        for (i, j), each in maps.items()
+    }
+    parts = [z_AND[:, split.train], z_AND[:, split.test]]
+    area = [measures.curve_area(*(z[k] for z in parts for k in pair)) for pair in cross_pairs()]
+    return {
+        "row": "checkpoint",
+        "step": int(found.steps[number]),
+        "loss": [None if np.isnan(x) else float(x) for x in found.losses[number, :TUNED]],
+        "rankme": [float(alignment.effective_rank(z[split.test])) for z in z_AND[:TUNED]],
+        "probe_own": [trained.accuracy(world, z) for z in z_AND[:TUNED]],
+        "area": _square(area),
+    } | {
+        key: _square([scores[pair][name] for pair in cross_pairs()])
+        for key, name in (("r2", "r2"), ("dsc", "dsc"), ("nos@10", "nos@10"), ("kappa", "kappa"))
+    }
+
+
+def _square(values: list[float]) -> list[list[float]]:
+    plain: list[list[float]] = np.reshape(values, (trained.SEEDS, -1)).astype(float).tolist()
+    return plain
+
+
+def row_of(rows: Rows, name: str, row: str = RowName.TRAINED) -> dict[str, Any]:
+    """Returns a method's only row of a kind."""
+    return findings.select(rows, method=name, row=row)[0]
+
+
+def mean(rows: Rows, name: str, measure: str, row: str = RowName.TRAINED) -> float:
+    """Returns the mean of a measure over pairs."""
+    return float(np.mean(row_of(rows, name, row)[measure]["pairs"]))
+
+
+def at_equal_work(rows: Rows, name: str) -> dict[str, Any]:
+    """Returns a method's last checkpoint that costs no more than the cheapest rival's whole run."""
+
+    def flops(name: str, step: int) -> float:
+        return float(row_of(rows, name, "cost")["flops"]) * step
+
+    points = {each: findings.select(rows, method=each, row="checkpoint") for each in RIVALS}
+    budget = min(flops(each, found[-1]["step"]) for each, found in points.items())
+    return [row for row in points[name] if flops(name, row["step"]) <= budget][-1]
+
+
+def spearman(x: Mapping[str, float], y: Mapping[str, float]) -> float:
+    """Returns the rank correlation of two numbers over methods."""
+    return float(stats.spearmanr(list(x.values()), [y[name] for name in x]).statistic)
+
+
+def claims(rows: Rows) -> list[Claim]:
+    """The paper's order and the predictions of the module's head."""
+    r2 = {name: mean(rows, name, "r2") for name in RIVALS}
+    area = {name: mean(rows, name, "area") for name in RIVALS}
+    rankme = {name: mean(rows, name, "rankme") for name in RIVALS}
+    listed = ", ".join(f"{name} {r2[name]:.3f}" for name in PAPER)
+    order = -float(np.max(np.diff([r2[name] for name in PAPER])))
+    moco = measures.interval(row_of(rows, "moco")["r2"], row_of(rows, "ijepa")["r2"])
+    rank, split = spearman(r2, rankme), min(area[a] for a in ABOVE) - max(area[b] for b in BELOW)
+    gains = {name: gain(rows, name, "area") for name in RIVALS}
+    least = min(gains, key=lambda name: gains[name].low)
+    directions = {name: mean(rows, name, "dimensions") for name in RIVALS}
+    most = max(directions, key=directions.__getitem__)
+    pixels = mean(rows, PIXELS, "dimensions", RowName.PIXEL_PCA)
+    beyond = gain(rows, "ijepa", "r2_beyond")
+    carried = {name: mean(rows, name, "probe_transferred") for name in RIVALS}
+    best = max(carried, key=carried.__getitem__)
+    work = {name: float(np.mean(at_equal_work(rows, name)["area"])) for name in RIVALS}
+    own = {name: mean(rows, name, "probe_own") for name in (*RIVALS, "supervised")}
+    rival = max(RIVALS, key=own.__getitem__)
+    masked = mean(rows, "vicreg_masked", "probe_own")
+    tuned = {name: area[name] - mean(rows, name, "area", PUBLISHED) for name in RIVALS}
+    moved = max(tuned, key=lambda name: abs(tuned[name]))
+    agreement = spearman(area, work)
+    return [
+        Claim("paper/order", "JEPA > MAE > SimCLR > autoencoder", order, order > 0,
+              f"R2 of W: {listed}.", because="other data and encoders of another rank"),
+        Claim("paper/moco", "MoCo v3 above JEPA", moco.value, moco.low > 0,
+              f"R2 of MoCo v3 less that of I-JEPA, {moco.low:.3f} to {moco.high:.3f}.",
+              because="a contrastive loss spreads the latents, and R2 counts every direction"),
+        Claim("rank", "Spearman's of R2 and RankMe below -.5", rank, rank < -0.5,
+              f"over {len(RIVALS)} methods."),
+        Claim("area", "contrastive and whitened above predictive and reconstructive", split,
+              split > 0, "least area of SimCLR, MoCo v3, VICReg and LeJEPA less the largest of "
+              "I-JEPA, MAE and the autoencoder."),
+        Claim("gain", "training adds to every area", gains[least].value, gains[least].low > 0,
+              f"the least is {least}'s, {gains[least].low:.3f} to {gains[least].high:.3f}."),
+        Claim("pixels", "no method has more shared directions", directions[most],
+              directions[most] <= pixels, f"the most are {most}'s, pixels have {pixels:.1f}."),
+        Claim("beyond", "training does not add", beyond.value, beyond.low <= 0,
+              f"R2 of I-JEPA beyond the shared factors, trained less untrained, {beyond.low:.3f} "
+              f"to {beyond.high:.3f}."),
+        Claim("carried", "no carried probe above .45", carried[best], carried[best] <= 0.45,
+              f"the best is {best}'s."),
+        Claim("work", "Spearman's above .8", agreement, agreement > 0.8,
+              "area at equal work and at equal images."),
+        Claim("labels", "the best own probe", own["supervised"] - own[rival],
+              own["supervised"] > own[rival],
+              f"{own['supervised']:.3f} with labels, {own[rival]:.3f} of {rival}."),
+        Claim("masks", "worse than crops", masked - own["vicreg"], masked < own["vicreg"],
+              f"{masked:.3f} on masks, {own['vicreg']:.3f} on crops."),
+        Claim("tuning", "area within .1", tuned[moved], abs(tuned[moved]) <= 0.1,
+              f"the largest difference is {moved}'s; the published settings have one pair."),
+    ]  # fmt: skip
+
+
+def gain(rows: Rows, name: str, measure: str) -> Interval:
+    """Returns trained less untrained, paired, with its interval."""
+    return measures.interval(
+        row_of(rows, name)[measure], row_of(rows, name, RowName.UNTRAINED)[measure]
+    )
+
+
+def _ranked(rows: Rows) -> list[str]:
+    """Rivals by area, then references."""
+    best = sorted(RIVALS, key=lambda name: -mean(rows, name, "area"))
+    return [*best, *REFERENCES]
+
+
+def main_table(rows: Rows) -> Table:
+    """The metrics of trained agents at equal images, with intervals."""
+    columns = [
+        Column("area", "area"),
+        Column("dimensions", "directions", digits=1),
+        Column("r2", "R² of W"),
+        Column("dsc", "DSC"),
+        Column("nos@10", "NOS@10"),
+        Column("kappa", "κ(W)", digits=0),
+        Column("rankme", "RankMe", digits=1),
+        Column("r2_beyond", "R² beyond the shared factors"),
+        Column("probe_own", "own probe"),
+        Column("probe_transferred", "carried by W⁻¹"),
+        Column("probe_regression", "carried by regression"),
+    ]
+    lines = [
+        Row(
+            name,
+            {c.key: measures.interval(row_of(rows, name)[c.key]) for c in columns},
+            ranked=name in RIVALS,
+        )
+        for name in _ranked(rows)
+    ]
+    pixels = row_of(rows, PIXELS, RowName.PIXEL_PCA)
+    cells = {c.key: float(np.mean(pixels[c.key]["pairs"])) for c in columns}
+    lines.append(Row(PIXELS, cells, ranked=False))
+    return Table(columns, lines, corner="equal images",
+                 caption="Held-out objects; 95 % intervals over objects and both agents.")  # fmt: skip
+
+
+def controls_table(rows: Rows) -> Table:
+    """What training adds, the metrics without a map, and the published settings."""
+    columns = [
+        Column("area", "area, trained less untrained"),
+        Column("r2", "R² of W, trained less untrained"),
+        Column("r2_beyond", "R² beyond, trained less untrained"),
+        Column("untrained", "R² of W, untrained"),
+        Column("dsc_no_map", "DSC without a map"),
+        Column("nos@10_no_map", "NOS@10 without a map"),
+        Column("published", "area, published settings"),
+        Column("trial", "chosen trial", digits=0),
+    ]
+    lines = []
+    for name in _ranked(rows):
+        own = row_of(rows, name)
+        cells = {key: gain(rows, name, key) for key in ("area", "r2", "r2_beyond")}
+        cells |= {key: measures.interval(own[key]) for key in ("dsc_no_map", "nos@10_no_map")}
+        cells["untrained"] = measures.interval(row_of(rows, name, RowName.UNTRAINED)["r2"])
+        plain = {
+            "published": mean(rows, name, "area", PUBLISHED),
+            "trial": float(row_of(rows, name, "cost")["chosen"]),
+        }
+        lines.append(Row(name, {**cells, **plain}, ranked=False))
+    return Table(columns, lines, corner="controls",
+                 caption="Differences are paired. Trial 0 is the published setting.")  # fmt: skip
+
+
+def work_table(rows: Rows) -> Table:
+    """Every rival at the work of the cheapest, and what a step costs."""
+    columns = [
+        Column("area", "area"),
+        Column("r2", "R² of W"),
+        Column("probe_own", "own probe"),
+        Column("step", "step", digits=0),
+        Column("flops", "GFLOPs of a step", digits=2),
+        Column("images_per_second", "images/s of one core", digits=0),
+    ]
+    lines = []
+    for name in sorted(RIVALS, key=lambda name: -np.mean(at_equal_work(rows, name)["area"])):
+        at, cost = at_equal_work(rows, name), row_of(rows, name, "cost")
+        cells = {key: float(np.mean(at[key])) for key in ("area", "r2", "probe_own", "step")}
+        cells |= {"flops": cost["flops"] / 1e9, "images_per_second": cost["images_per_second"]}
+        lines.append(Row(name, cells))
+    return Table(columns, lines, corner="equal work",
+                 caption="The last checkpoint within the cheapest method's FLOPs; its learning rate "
+                 "has not fallen to the end. A step has "
+                 f"{methods.experiment('ijepa', 25).run.batch_size} images.")  # fmt: skip
+
+
+def bars(rows: Rows) -> Plot:
+    """Figure 7: R2 of W and area of every method, with intervals."""
+    names = _ranked(rows)
+    places = np.arange(len(names))
+    lines = [
+        figures.Line(
+            title, places + shift, [mean(rows, name, key) for name in names], style.agent_color(k),
+            "none", "o",
+        )
+        for k, (key, title, shift) in enumerate((("area", "area", -0.1), ("r2", "R² of W", 0.1)))
+    ]  # fmt: skip
+    figure = figures.lines(lines, title="Methods by area", x_label="", y_label="", height=4.4)
+    axes = figure.axes[0]
+    axes.set_xticks(places, names, rotation=60, ha="right")
+    for k, (key, shift) in enumerate((("area", -0.1), ("r2", 0.1))):
+        cells = [measures.interval(row_of(rows, name)[key]) for name in names]
+        axes.vlines(places + shift, [c.low for c in cells], [c.high for c in cells],
+                    color=style.agent_color(k))  # fmt: skip
+    return Plot(figure, "area under matched ranks and R2 of W for every method",
+                "95 % intervals over objects and both agents.")  # fmt: skip
