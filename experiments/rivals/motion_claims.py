@@ -18,6 +18,7 @@ AT_LEAST = {
        for name in ("lejepa", "vicreg", "barlow", "infonce")},
     "simclr": {"features": 0.9},
     "labels": {"state": 0.95, "W": 0.9, "features": 0.9},
+    "lejepa_vit": {"features": 0.5},
 }  # fmt: skip
 AT_MOST = {
     "simclr": {"state": 0.9, "W": 0.9},
@@ -25,6 +26,7 @@ AT_MOST = {
     "mae": {"state": 0.5, "W": 0.7, "features": 0.9},
     "ijepa": {"state": 0.5, "W": 0.7, "features": 0.9},
 }
+CURVED, EXPLAINED = ("vicreg", "barlow"), 0.9
 SUBJECTS = {
     "state": ("code", "state", "R2 of the state"),
     "W": ("code", "r2", "R2 of W"),
@@ -40,12 +42,26 @@ def values(rows: Rows, name: str, space: str, key: str, row: str = RowName.TRAIN
 
 def claims(rows: Rows) -> list[Claim]:
     """Judges the predictions of every method that was trained, by the worst agent or pair."""
-    return [
+    bounded = [
         _claim(rows, name, subject, bound, least)
         for name in names(rows)
         for bounds, least in ((AT_LEAST, True), (AT_MOST, False))
         for subject, bound in bounds.get(name, {}).items()
     ]
+    return bounded + [_curved(rows, name) for name in names(rows) if name in CURVED]
+
+
+def _curved(rows: Rows, name: str) -> Claim:
+    """Polynomials of degree two of the state explain the codes."""
+    linear, curved = np.moveaxis(values(rows, name, "code", "explained"), -1, 0)
+    return Claim(
+        f"{name}/curved",
+        f"degree two of the state explains at least {EXPLAINED} of the code",
+        float(curved.min()),
+        bool(curved.min() >= EXPLAINED),
+        f"the mean is {curved.mean():.3f}, of degree one {linear.mean():.3f}.",
+        float(curved.mean(1).std()),
+    )
 
 
 def _claim(rows: Rows, name: str, subject: str, bound: float, least: bool) -> Claim:

@@ -4,7 +4,7 @@ A batch is 128 pairs of successive frames. Methods of two views take the two fra
 their views, without crops or colours; methods on single images take the 256 frames as images. So
 all see the same images in the same order, and differ in what they are told of them. The encoder is
 the patch net of `motion_lejepa`, but for MAE and I-JEPA, which mask patches and need a ViT: 2
-blocks of width 48 on 4 x 4 patches.
+blocks of width 48 on 4 x 4 patches. LeJEPA is trained on both.
 
 The loss of the two-view methods acts on a linear head of three numbers, as many as the world has
 latents; SimCLR's acts on directions of four, which have three degrees of freedom. Published heads
@@ -162,5 +162,9 @@ METHODS: dict[str, Method] = {
         False, _SIX,
     ),
     "labels": Method(Labelled(), False, _SIX),
+    "lejepa_vit": Method(
+        FramePairs(encoder=_VIT, latent="cls", num_slices=64, weight=0.01, weight_rule="fixed"),
+        True, _TWO, "lambda", (0.01, 0.003, 0.03),
+    ),
 }  # fmt: skip
 REFERENCE = "labels"

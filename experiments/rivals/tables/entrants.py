@@ -77,7 +77,9 @@ class MaskedPair(Wrapper):
         rows, columns = (side // self.patch_size for side in images_BHWC.shape[1:3])
         order_P = jax.random.permutation(key, rows * columns)
         shown = (order_P >= round(self.hidden * rows * columns)).reshape(rows, columns)
-        return jnp.repeat(jnp.repeat(shown, self.patch_size, 0), self.patch_size, 1).astype("float32")
+        return jnp.repeat(jnp.repeat(shown, self.patch_size, 0), self.patch_size, 1).astype(
+            "float32"
+        )
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ from socialjepa_jax.report.tables import Interval
 
 RANKS = 48  # of matched ranks: the width of the encoders
 JACKKNIFED = ("r2", "dsc", "dsc_no_map", "nos@10", "nos@10_no_map", "cka_debiased", "rankme")
-EXACT = ("mse", "kappa", "dimensions", "probe_own", "probe_transferred", "probe_regression")
-PARTIALLED = ("r2_beyond", "area")  # with intervals over objects too
-MEASURES = (*JACKKNIFED, *PARTIALLED, *EXACT)
+SCORES = ("mse", "kappa", "kappa_effective")  # of `alignment.evaluate`
 
 Measured = dict[str, tuple[float, np.ndarray | None]]  # value, and without each object [G]
 
@@ -41,8 +39,8 @@ def of_pair(
     scores = alignment.evaluate(linear_map, x[split.test], y[split.test], back="inverse")
     subject = evaluation.Subject("pair", split, (0, 1), x, y)
     probes = evaluation.probe_accuracies(how, dataset, subject, linear_map)
-    exact = {name: scores[name] for name in ("mse", "kappa")} | probes
-    return measured | {name: (float(exact[name]), None) for name in EXACT if name in exact}
+    exact = {name: scores[name] for name in SCORES} | probes
+    return measured | {name: (float(value), None) for name, value in exact.items()}
 
 
 def _beyond(
@@ -58,21 +56,27 @@ def _beyond(
 
 def _matched(dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray) -> Measured:
     """The area under R2 at equal ranks, and the canonical directions above shuffled pairs."""
-    parts = [z[rows] for rows in (split.train, split.test) for z in (x, y)]
-    found = alignment.matched_rank(*parts, ranks=RANKS)
+    train, held = ([z[rows] for z in (x, y)] for rows in (split.train, split.test))
+    found = alignment.matched_rank(*train, *held, ranks=RANKS)
     objects = dataset.instance_ids[split.test]
     kept = [objects != each for each in np.unique(objects)]
-    without = np.array([curve_area(*parts[:2], *(z[rows] for z in parts[2:])) for rows in kept])
+    without = areas(*train, [(held[0][rows], held[1][rows]) for rows in kept])
     return {"area": (found.area, without), "dimensions": (float(found.dimensions), None)}
 
 
-def curve_area(
-    x_train: np.ndarray, y_train: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
-) -> float:
-    """Returns the area under R2 at equal ranks, without the null of `alignment.matched_rank`."""
+def areas(
+    x_train: np.ndarray, y_train: np.ndarray, tests: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Returns the area under R2 at equal ranks on each of several sets of test rows.
+
+    Args:
+        x_train, y_train: latents [N, D] of the training rows.
+        tests: latents of test rows, of both agents.
+    """
     to_x, to_y = (alignment.principal_components(z, RANKS) for z in (x_train, y_train))
-    curve = alignment.rank_curve(to_x(x_train), to_y(y_train), to_x(x_test), to_y(y_test), RANKS)
-    return float(curve.mean())
+    x, y = to_x(x_train), to_y(y_train)
+    curves = [alignment.rank_curve(x, y, to_x(a), to_y(b), RANKS) for a, b in tests]
+    return np.mean(curves, axis=1)
 
 
 def grid(

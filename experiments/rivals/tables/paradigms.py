@@ -1,10 +1,12 @@
 """Tables 1, 2 and 10 of Social-JEPA: every method on the same encoder, data, images and protocol.
 
 Twelve methods and three references (`entrants`), each tuned on one toy world and measured on
-another (`trained`): R2 of W, DSC, NOS@10 and the condition number by the paper's protocol; without
+another (`trained`): R2 of W, DSC and NOS@10 by the paper's protocol; without
 a map; after the factors that both cameras share are regressed out; at equal ranks (`area`, the mean
 of R2 of the first k whitened components for k = 1 to 48, and the number of canonical directions
-above shuffled pairs); and probes of the category, a camera's own and carried. Beside them stand
+above shuffled pairs); and probes of the category, a camera's own and carried. The latents' last
+LayerNorm makes W singular, so its condition number is that of the part which W^-1 keeps. Beside
+them stand
 untrained agents, principal components of the pixels, and the published settings. The paper's data
 are others and its printed numbers contradict each other, so only its order can be compared.
 
@@ -49,6 +51,7 @@ from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
 from experiments.rivals.tables.trained import TUNED, Trained, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
+from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.config import Alignment
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName
@@ -92,6 +95,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     return [row for name in (PIXELS, *ENTRANTS) for row in kept(name)]
 
 
+@one_blas_thread()
 def of_pixels(world: World) -> Rows:
     """Measures the principal components of both cameras' pixels, as many as latents have."""
     train = world.split.train
@@ -100,6 +104,7 @@ def of_pixels(world: World) -> Rows:
     return [{"method": PIXELS, "row": RowName.PIXEL_PCA, **cells}]
 
 
+@one_blas_thread()
 def of_method(world: World, name: str) -> Rows:
     """Measures a method's agents before and after training, and at every checkpoint."""
     found = world.trained(name)
@@ -129,8 +134,8 @@ def checkpoint(world: World, found: Trained, number: int) -> dict[str, Any]:
         (i, j): alignment.evaluate(each, z_AND[i][split.test], z_AND[j][split.test], back="inverse")
         for (i, j), each in maps.items()
     }
-    parts = [z_AND[:, split.train], z_AND[:, split.test]]
-    area = [measures.curve_area(*(z[k] for z in parts for k in pair)) for pair in cross_pairs()]
+    train, test = z_AND[:, split.train], z_AND[:, split.test]
+    area = [measures.areas(train[i], train[j], [(test[i], test[j])])[0] for i, j in cross_pairs()]
     return {
         "row": "checkpoint",
         "step": int(found.steps[number]),
@@ -139,8 +144,8 @@ def checkpoint(world: World, found: Trained, number: int) -> dict[str, Any]:
         "probe_own": [trained.accuracy(world, z) for z in z_AND[:TUNED]],
         "area": _square(area),
     } | {
-        key: _square([scores[pair][name] for pair in cross_pairs()])
-        for key, name in (("r2", "r2"), ("dsc", "dsc"), ("nos@10", "nos@10"), ("kappa", "kappa"))
+        name: _square([scores[pair][name] for pair in cross_pairs()])
+        for name in ("r2", "dsc", "nos@10", "kappa", "kappa_effective")
     }
 
 
@@ -252,7 +257,7 @@ def main_table(rows: Rows) -> Table:
         Column("r2", "R² of W"),
         Column("dsc", "DSC"),
         Column("nos@10", "NOS@10"),
-        Column("kappa", "κ(W)", digits=0),
+        Column("kappa_effective", "κ(W), effective", digits=0),
         Column("rankme", "RankMe", digits=1),
         Column("r2_beyond", "R² beyond the shared factors"),
         Column("probe_own", "own probe"),

@@ -75,7 +75,7 @@ class Trained:
 
     @property
     def cost(self) -> dict[str, float]:
-        """"flops" of a step of one agent, "images_per_second" and "chosen", a trial's number."""
+        """ "flops" of a step of one agent, "images_per_second" and "chosen", a trial's number."""
         return findings.select(self.rows, row="cost")[0]
 
 
@@ -140,9 +140,7 @@ class World:
 def _make(world: World, name: str, stem: pathlib.Path) -> tuple[Rows, dict[str, np.ndarray]]:
     """Tunes and trains a method; returns its rows and arrays, and saves its encoders."""
     cache, entrant = world.out / "cache", ENTRANTS[name]
-    tuning = pairs.in_memory(
-        world.experiment(name, TUNING_TOYS, TUNING_STEPS[world.scale]), cache
-    )
+    tuning = pairs.in_memory(world.experiment(name, TUNING_TOYS, TUNING_STEPS[world.scale]), cache)
     rows = trials(tuning, name)
     best = max(rows, key=lambda row: row["accuracy"])["trial"]
     settings = [entrant.trials[best]] * TUNED + [entrant.trials[0]] * CAMERAS

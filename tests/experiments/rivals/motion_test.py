@@ -25,7 +25,8 @@ from socialjepa_jax.sharding import ONE_DEVICE
 
 ROOT = pathlib.Path(__file__).parents[3]
 NET = PatchNetConfig(image_size=8, channels=1, patches=(4,), widths=(4,), hidden=6)
-PAIRED = {"lejepa", "vicreg", "barlow", "infonce", "simclr"}
+PAIRED = {"lejepa", "vicreg", "barlow", "infonce", "simclr", "lejepa_vit"}
+LEJEPAS, VITS = {"lejepa", "lejepa_vit"}, ("mae", "ijepa", "lejepa_vit")
 SIZES = {  # all in which an objective may differ from its defaults
     "encoder", "vit", "views", "latent", "projector_layers", "projector_dim", "num_slices",
     "weight", "weight_rule", "decoder_width", "decoder_depth", "decoder_heads", "decoder_patch",
@@ -49,8 +50,8 @@ def test_a_method_has_six_trials_its_defaults_but_for_sizes_and_one_encoder(name
     }
     assert changed <= SIZES
     encoder = getattr(objective, "vit", getattr(objective, "encoder", None))
-    assert (encoder == PatchNetConfig()) == (name not in ("mae", "ijepa"))
-    if name in PAIRED - {"lejepa"}:
+    assert (encoder == PatchNetConfig()) == (name not in VITS)
+    if name in PAIRED - LEJEPAS:
         assert objective.views.second == "next" and objective.projector_layers == 1
     chosen = dataclasses.replace(motion.pairs.experiment((0, 1)), objective=method.objective)
     build.make_trainer(chosen, devices=jax.devices()[:1])  # sizes fit the world
@@ -224,10 +225,10 @@ def test_a_method_steps_on_pairs_of_the_world(name):
     images = jnp.zeros((2, 8, 32, 32, 3), jnp.uint8)
     scale = jnp.zeros((2, 3)), jnp.ones((2, 3))
     encoded = jax.eval_shape(parts.trainer.encode_all, state, images, *scale)
-    width = 48 if name in ("mae", "ijepa") else 128
+    width = 48 if name in VITS else 128
     assert encoded.get("hidden", encoded["latent"]).shape == (2, 8, width)
-    assert ("hidden" in encoded) == (name in ("lejepa", "labels"))
-    assert ("projection" in encoded) == (name in PAIRED - {"lejepa"})
+    assert ("hidden" in encoded) == (name in LEJEPAS | {"labels"})
+    assert ("projection" in encoded) == (name in PAIRED - LEJEPAS)
 
 
 @pytest.mark.nightly
