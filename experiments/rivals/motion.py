@@ -28,9 +28,10 @@ The reference, trained with the labels of the same 24,000 frames, has at least .
 
 Two predictions were added after these runs, before theirs:
 
-VICReg and Barlow Twins lost the heading. Both constrain second moments alone, which a product of two
-latents satisfies as well as the heading does, where SIGReg asks for a normal law. So polynomials of
-degree two of the state explain at least .9 of their codes, of which linear ones explain two thirds.
+VICReg and Barlow Twins lost the heading. Both constrain second moments alone, which a product of
+two latents satisfies as well as the heading does, where SIGReg asks for a normal law. So
+polynomials of degree two of the state explain at least .9 of their codes, of which linear ones
+explain two thirds.
 MAE and I-JEPA alone have a ViT. LeJEPA on the same ViT, `lejepa_vit`, holds at least .5 of the
 state in its encoder's output, which is more than these two.
 
@@ -274,7 +275,7 @@ def scores(world: InMemory, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 def explained(states: np.ndarray, z: np.ndarray, split: Split) -> list[float]:
-    """Returns R2 of a space [N, D] from polynomials of degree one and of degree two of the state."""
+    """Returns R2 of a space [N, D] from polynomials of degree one and two of the state."""
     first, second = np.triu_indices(states.shape[1])
     curved = np.concatenate([states, states[:, first] * states[:, second]], axis=1)
     return [pairs.r2_of_map(x, z, split.train, split.test) for x in (states, curved)]

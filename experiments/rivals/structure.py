@@ -23,8 +23,10 @@ ours: trained agents have a larger area than untrained ones as the toys are, and
 a fresh order.
 
 Command: python -m experiments.reproduce --only=table1_structure --out=runs/table1_structure
-Cost at --scale=cpu: about 8 CPU minutes (an estimate: it was not run); finished cells are kept.
-Expected at --scale=cpu: the 7 claims were not measured yet.
+Cost at --scale=cpu: 15 minutes on one of two shared cores; finished cells are kept.
+Expected at --scale=cpu: 4 of 7 claims agree. R2 of W is .914 as it is, .902 with patches and .782
+with pixels in a fresh order, of untrained agents .834, .817 and .609; pixels in a fresh order still
+have an area of .204.
 """
 
 import dataclasses

@@ -66,20 +66,24 @@ class MaskedPair(Wrapper):
     ) -> tuple[jax.Array, tuple[Aux, Metrics]]:
         """Computes the loss of two masked views; hidden pixels have the mean of all images."""
         keys_B = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, batch["index"])
-        images, views = batch["image"], {}
-        for number, name in enumerate(("image", "next")):
-            masks = jax.vmap(lambda key: self._shown(jax.random.fold_in(key, number), images))  # noqa: B023
-            views[name] = images * masks(keys_B)[..., None]
-        return self.pair.loss(params, aux, {**batch, **views}, key, hparams, reduce)
+        images_BHWC = batch["image"]
+
+        def shown(view: jax.Array) -> jax.Array:
+            each_B = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys_B, view)
+            return jax.vmap(lambda key: self._shown(key, images_BHWC))(each_B)
+
+        shown_2BHW = jax.vmap(shown)(jnp.arange(2))
+        views = images_BHWC[None] * shown_2BHW[..., None]
+        masked = {**batch, "image": views[0], "next": views[1]}
+        return self.pair.loss(params, aux, masked, key, hparams, reduce)
 
     def _shown(self, key: jax.Array, images_BHWC: jax.Array) -> jax.Array:
         """Draws the patches that a view shows: f32[H, W]."""
         rows, columns = (side // self.patch_size for side in images_BHWC.shape[1:3])
         order_P = jax.random.permutation(key, rows * columns)
         shown = (order_P >= round(self.hidden * rows * columns)).reshape(rows, columns)
-        return jnp.repeat(jnp.repeat(shown, self.patch_size, 0), self.patch_size, 1).astype(
-            "float32"
-        )
+        block = jnp.ones((self.patch_size, self.patch_size))
+        return jnp.kron(shown.astype(jnp.float32), block)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ Predictions, written before the run:
 paper/order: the paper's R2 of smallNORB, JEPA .891 > MAE .882 > SimCLR .678 > autoencoder .611,
 is not found: the autoencoder lies above SimCLR, which spreads its latents most.
 paper/moco: in the paper's table 2 MoCo v3 (.987) is above JEPA. Here I-JEPA is above MoCo v3.
-rank: R2 of W falls with the rank: Spearman's correlation of R2 and RankMe over methods is below -.5.
+rank: R2 of W falls with the rank: over methods, Spearman's correlation of R2 and RankMe is below
+-.5.
 area: by area SimCLR, MoCo v3, VICReg and LeJEPA are all above I-JEPA, MAE and the autoencoder.
 gain: by area training adds to every method's untrained agents.
 pixels: no method has more shared directions than principal components of the pixels.
@@ -275,8 +276,8 @@ def main_table(rows: Rows) -> Table:
     pixels = row_of(rows, PIXELS, RowName.PIXEL_PCA)
     cells = {c.key: float(np.mean(pixels[c.key]["pairs"])) for c in columns}
     lines.append(Row(PIXELS, cells, ranked=False))
-    return Table(columns, lines, corner="equal images",
-                 caption="Held-out objects; 95 % intervals over objects and both agents.")  # fmt: skip
+    caption = "Held-out objects; 95 % intervals over objects and both agents."
+    return Table(columns, lines, corner="equal images", caption=caption)
 
 
 def controls_table(rows: Rows) -> Table:
@@ -302,8 +303,8 @@ def controls_table(rows: Rows) -> Table:
             "trial": float(row_of(rows, name, "cost")["chosen"]),
         }
         lines.append(Row(name, {**cells, **plain}, ranked=False))
-    return Table(columns, lines, corner="controls",
-                 caption="Differences are paired. Trial 0 is the published setting.")  # fmt: skip
+    caption = "Differences are paired. Trial 0 is the published setting."
+    return Table(columns, lines, corner="controls", caption=caption)
 
 
 def work_table(rows: Rows) -> Table:
@@ -322,10 +323,12 @@ def work_table(rows: Rows) -> Table:
         cells = {key: float(np.mean(at[key])) for key in ("area", "r2", "probe_own", "step")}
         cells |= {"flops": cost["flops"] / 1e9, "images_per_second": cost["images_per_second"]}
         lines.append(Row(name, cells))
-    return Table(columns, lines, corner="equal work",
-                 caption="The last checkpoint within the cheapest method's FLOPs; its learning rate "
-                 "has not fallen to the end. A step has "
-                 f"{methods.experiment('ijepa', 25).run.batch_size} images.")  # fmt: skip
+    batch = methods.experiment("ijepa", 25).run.batch_size
+    caption = (
+        "The last checkpoint within the FLOPs of the cheapest method's whole run; its learning "
+        f"rate has not fallen to the end. A step has {batch} images."
+    )
+    return Table(columns, lines, corner="equal work", caption=caption)
 
 
 def bars(rows: Rows) -> Plot:

@@ -201,6 +201,7 @@ class Checkpoints:
         self.seconds = float("inf")
 
     def __call__(self, progress: Progress) -> None:
+        """Encodes all states if the step is a checkpoint."""
         jax.block_until_ready(progress.state)
         if progress.step:
             self.seconds = min(self.seconds, time.process_time() - self._begin)

@@ -113,6 +113,16 @@ def test_codes_are_what_the_loss_acts_on_or_white_components():
     )
 
 
+def test_a_product_of_latents_is_explained_by_degree_two_alone():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(400, 3))
+    z = np.stack([states[:, 0], states[:, 1] + 1, states[:, 0] * states[:, 1]], axis=1)
+    split = motion.Split("state", np.arange(200), np.arange(200, 400))
+    linear, curved = motion.explained(states, z, split)
+    assert curved == pytest.approx(1, abs=1e-3)
+    assert linear == pytest.approx(2 / 3, abs=0.03)
+
+
 def test_a_trial_is_judged_by_what_a_code_says_of_the_next(monkeypatch):
     """A slow code of the walk scores its squared correlation in every direction."""
     rng, rho, count = np.random.default_rng(0), 0.8, 20_000
@@ -128,12 +138,13 @@ def test_a_trial_is_judged_by_what_a_code_says_of_the_next(monkeypatch):
     assert found["state"] == pytest.approx(1.0, abs=1e-3)
 
 
-def rows_of(name, state=0.95, r2=0.95, features=0.95):
+def rows_of(name, state=0.95, r2=0.95, features=0.95, curved=0.95):
     """Two pairs, .01 above and below; the first agent of a pair is better."""
     rows = [{"method": name, "row": "cost", "images_per_second": 9000.0}]
     for pair, away in enumerate((-0.01, 0.01)):
         for space, value in (("code", state), ("features", features)):
-            own = {"state": [value + away, value + away - 0.02], "r2": r2 + away, "rankme": [3.0]}
+            own = {"state": [value + away, value + away - 0.02], "r2": r2 + away, "rankme": [3.0],
+                   "explained": [[0.66, curved + away], [0.66, curved + away]]}  # fmt: skip
             rows.append({"method": name, "row": "trained", "pair": pair, "space": space, **own})
             untrained = own | {"state": [0.7, 0.7]}
             rows.append({"method": name, "row": "untrained", "pair": pair, "space": space}
@@ -149,9 +160,14 @@ def judged(rows):
 @pytest.mark.parametrize(
     ("name", "change", "verdicts"),
     [
-        ("vicreg", {}, {"state": True, "W": True, "features": True}),
-        ("vicreg", {"state": 0.92}, {"state": False, "W": True, "features": True}),  # .89
-        ("vicreg", {"r2": 0.905}, {"state": True, "W": False, "features": True}),
+        ("infonce", {}, {"state": True, "W": True, "features": True}),
+        ("infonce", {"state": 0.92}, {"state": False, "W": True, "features": True}),  # .89
+        ("infonce", {"r2": 0.905}, {"state": True, "W": False, "features": True}),
+        ("vicreg", {}, {"state": True, "W": True, "features": True, "curved": True}),
+        ("barlow", {"curved": 0.905},
+         {"state": True, "W": True, "features": True, "curved": False}),
+        ("lejepa_vit", {"features": 0.54}, {"features": True}),
+        ("lejepa_vit", {"features": 0.52}, {"features": False}),
         ("simclr", {"state": 0.88, "r2": 0.88}, {"state": True, "W": True, "features": True}),
         ("simclr", {"state": 0.895}, {"state": False, "W": False, "features": True}),
         ("mae", {"state": 0.4, "r2": 0.6, "features": 0.8},
@@ -172,7 +188,7 @@ def test_every_method_has_three_predictions_and_a_table_its_means():
     rows += [{"method": "pixel PCA", "row": "pixel_pca", "pair": 0, "space": space,
               "state": [0.3, 0.5], "r2": 0.1, "rankme": [2.0, 4.0]}
              for space in ("code", "features")]  # fmt: skip
-    assert len(judged(rows)) == 27
+    assert len(judged(rows)) == 30
     table = motion_claims.table(rows)
     assert [row.label for row in table.rows] == [*METHODS, "pixel PCA"]
     cells = table.rows[0].cells

@@ -2,14 +2,20 @@
 
 import dataclasses
 import itertools
+import json
+import pathlib
 
 import numpy as np
 import pytest
 
+from experiments import findings
 from experiments.rivals import methods, structure
 from socialjepa_jax.alignment import matched_rank
 from socialjepa_jax.config import from_config_dict, to_config_dict
 from socialjepa_jax.evaluation.splits import Split
+from socialjepa_jax.report import tables
+
+ROOT = pathlib.Path(__file__).parents[3]
 
 R2 = {
     "as it is": 0.90, "inside patches": 0.85, "patches, fixed": 0.80, "pixels, fixed": 0.60,
@@ -97,3 +103,58 @@ def test_a_cell_is_trained_and_shown(tmp_path, monkeypatch):
         assert fixed == pytest.approx(whole, abs=1e-4)
         ours, theirs = (of[cell, "trained", pair]["r2"] for cell in cells)
         assert abs(ours - theirs) > 1e-3
+
+
+GOLDEN = ROOT / "tests" / "golden" / "rivals" / "table1_structure.json"
+STORED = json.loads(GOLDEN.read_text("utf-8"))
+ROWS = STORED["rows"]
+PAGE = (ROOT / "docs" / "tables" / "structure.md").read_text("utf-8")
+TEXT = " ".join(PAGE.split())
+HEAD = " ".join(structure.__doc__.split())
+FRESH = ("as it is", "patches, fresh", "pixels, fresh")
+
+
+def mean(cell, measure="r2", row="trained"):
+    return float(np.mean(findings.values(ROWS, measure, cell=cell, row=row)))
+
+
+def test_stored_claims_are_judged_again():
+    found = structure.claims(ROWS)
+    for claim, before in zip(found, STORED["claims"], strict=True):
+        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
+        assert claim.ours == pytest.approx(before["ours"], abs=1e-4)
+    agree = sum(bool(claim.agrees) for claim in found)
+    assert f"{agree} of {len(found)} claims agree." in HEAD
+    assert f"{agree} of {len(found)} predictions agree." in TEXT
+
+
+def test_the_page_has_the_table_of_the_rows():
+    assert tables.to_markdown(structure.table(ROWS)) in PAGE
+
+
+def test_sentences_of_page_and_head_state_the_rows():
+    trained = [f"{mean(cell):.3f}" for cell in FRESH]
+    fresh = [f"{mean(cell, row='untrained'):.3f}" for cell in FRESH]
+    areas = [f"{mean(cell, 'area'):.3f}" for cell in FRESH]
+    gains = {claim.id: claim for claim in structure.claims(ROWS)}
+    sentences = [
+        "{} as it is, {} with shuffled patches and {} with shuffled pixels".format(*trained),
+        "lose as much ({}, {}, {})".format(*fresh),
+        f"in {mean('pixels, fresh', 'dimensions'):.0f} canonical directions of {structure.RANKS}",
+        "(area {}, {}, {})".format(*areas),
+        f"of shuffled pixels ({gains['training adds/pixels, fresh'].ours:.3f})",
+        f"it adds {gains['training adds/as it is'].ours:.3f}, \N{MINUS SIGN}0.013 to 0.069",
+        f"loses {mean('as it is') - mean('pixels, fixed'):.3f} of R²".replace("0.", "."),
+        f"({mean('pixels, fixed', 'dimensions'):.1f} for {mean('as it is', 'dimensions'):.1f})",
+    ]
+    for sentence in sentences:
+        assert sentence in TEXT
+    assert "-0.013 to 0.069" in gains["training adds/as it is"].note
+    assert gains["components"].ours < 1e-8 and "more than 1e-8" in TEXT
+    assert [claim.agrees for id, claim in gains.items() if id.startswith("training")] == [False] * 2
+    r2 = (
+        "{} as it is, {} with patches and {} with pixels in a fresh order, of untrained agents {}, "
+        "{} and {}"
+    )
+    for sentence in (r2.format(*trained, *fresh), f"an area of {areas[2]}"):
+        assert sentence.replace("0.", ".") in HEAD

@@ -1,0 +1,154 @@
+"""The comparison of paradigms: its claims and tables on rows whose values are known."""
+
+import types
+
+import numpy as np
+import pytest
+
+from experiments.rivals.tables import paradigms
+from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
+from experiments.rivals.tables.paradigms import PIXELS, PUBLISHED
+from socialjepa_jax.report import tables
+
+MEASURES = (
+    "area", "dimensions", "r2", "dsc", "nos@10", "kappa_effective", "rankme", "r2_beyond",
+    "probe_own", "probe_transferred", "probe_regression", "dsc_no_map", "nos@10_no_map",
+)  # fmt: skip
+R2 = {name: 0.5 for name in RIVALS} | {
+    "ijepa": 0.9, "mae": 0.8, "simclr": 0.7, "autoencoder": 0.6, "moco": 0.95,
+}  # fmt: skip
+AREA = {name: 0.4 if name in paradigms.ABOVE else 0.3 for name in RIVALS}
+STEP = 100
+
+
+def cell(value, pairs=9):
+    values = value + 0.001 * np.arange(9.0).reshape(3, 3) - 0.004
+    values = values if pairs == 9 else np.full((1, 1), value)
+    return {"pairs": values.tolist(), "without": [value, value]}
+
+
+def rows_of(name, flops=1.0, untrained=0.2, **values):
+    """A method's rows; `values` of trained agents by the measure's name."""
+    own = dict.fromkeys(MEASURES, 0.5) | values
+    kinds = {"trained": own, "untrained": {**own, "area": untrained, "r2_beyond": own["r2_beyond"]}}
+    rows = [{"method": name, "row": kind, **{m: cell(v) for m, v in of.items()}}
+            for kind, of in kinds.items()]  # fmt: skip
+    published = {m: cell(v, 1) for m, v in own.items()} | {"area": cell(values["published"], 1)}
+    rows.append({"method": name, "row": PUBLISHED, **published})
+    rows.append({"method": name, "row": "cost", "flops": flops, "chosen": 2,
+                 "images_per_second": 100.0})  # fmt: skip
+    for part in (1, 2, 3):  # the area grows to that of the end
+        grid = np.full((3, 3), own["area"] * part / 3).tolist()
+        rows.append({"method": name, "row": "checkpoint", "step": STEP * part, "area": grid,
+                     "r2": grid, "probe_own": [0.1 * part] * 6})  # fmt: skip
+    return rows
+
+
+def made(change=None, pixels=20.0):
+    """Rows of all methods on which every claim holds, but for the change of one method."""
+    rows = [{"method": PIXELS, "row": "pixel_pca", **{m: cell(pixels, 1) for m in MEASURES}}]
+    for k, name in enumerate(ENTRANTS):
+        area, r2 = AREA.get(name, 0.3) + 0.001 * k, R2.get(name, 0.5)
+        own = {"area": area, "published": area - 0.05, "r2": r2, "rankme": 10 * (1 - r2) + 1e-3 * k,
+               "dimensions": 10.0 + k % 3, "probe_transferred": 0.3, "probe_own": 0.5}  # fmt: skip
+        own |= {"supervised": {"probe_own": 0.9}, "vicreg_masked": {"probe_own": 0.4}}.get(name, {})
+        rows += rows_of(name, **(own | (change or {}).get(name, {})))
+    return rows
+
+
+def judged(rows):
+    return {claim.id: claim for claim in paradigms.claims(rows)}
+
+
+def test_claims_hold_where_the_rows_say_so():
+    found = judged(made())
+    assert {id: claim.agrees for id, claim in found.items()} == dict.fromkeys(found, True)
+    assert len(found) == 12
+    assert found["paper/order"].ours == pytest.approx(0.1)
+    assert found["paper/moco"].ours == pytest.approx(0.05)
+    assert found["labels"].ours == pytest.approx(0.4)
+    assert found["masks"].ours == pytest.approx(-0.1)
+    assert found["tuning"].ours == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "claim"),
+    [
+        ({"mae": {"r2": 0.91, "rankme": 0.9}}, "paper/order"),
+        ({"autoencoder": {"r2": 0.71, "rankme": 2.9}}, "paper/order"),
+        ({"moco": {"r2": 0.89, "rankme": 1.05}}, "paper/moco"),
+        ({name: {"rankme": 5.0 + 10 * R2[name]} for name in RIVALS}, "rank"),
+        ({"vicreg": {"area": 0.25, "published": 0.25}}, "area"),
+        ({"dino": {"untrained": 0.6}}, "gain"),
+        ({"swav": {"dimensions": 21.0}}, "pixels"),
+        ({"dinov2": {"probe_transferred": 0.46}}, "carried"),
+        ({"supervised": {"probe_own": 0.45}}, "labels"),
+        ({"vicreg_masked": {"probe_own": 0.55}}, "masks"),
+        ({"ibot": {"published": 0.15}}, "tuning"),
+    ],
+)
+def test_each_claim_fails_where_the_rows_say_so(change, claim):
+    assert [id for id, found in judged(made(change)).items() if not found.agrees] == [claim]
+
+
+def test_training_adds_beyond_the_shared_factors_only_if_its_interval_is_above_0():
+    rows = made()
+    untrained = paradigms.row_of(rows, "ijepa", "untrained")
+    untrained["r2_beyond"] = cell(0.4)
+    assert judged(rows)["beyond"].agrees is False
+    assert judged(rows)["beyond"].ours == pytest.approx(0.1)
+
+
+def test_equal_work_is_the_last_checkpoint_within_the_cheapest_run():
+    rows = made({"simclr": {"flops": 1.6}, "moco": {"flops": 3.0}, "swav": {"flops": 2.0}})
+    steps = {name: paradigms.at_equal_work(rows, name)["step"] for name in RIVALS}
+    assert steps == dict.fromkeys(RIVALS, 300) | {"simclr": 100, "moco": 100, "swav": 100}
+    work = paradigms.work_table(rows)
+    assert {row.label: row.cells["step"] for row in work.rows} == steps
+    order = [row.cells["area"] for row in work.rows]
+    assert order == sorted(order, reverse=True)
+    # With the costs the other way around, the order of areas at equal work turns.
+    turned = {name: {"flops": 3.0} for name in paradigms.ABOVE}
+    assert judged(made(turned))["work"].agrees is False
+
+
+def test_tables_have_every_method_and_rank_rivals_alone():
+    rows = made()
+    table = paradigms.main_table(rows)
+    assert [row.label for row in table.rows][-4:] == [*REFERENCES, PIXELS]
+    assert {row.label for row in table.rows} == {*ENTRANTS, PIXELS}
+    assert {row.label for row in table.rows if row.ranked} == set(RIVALS)
+    cells = {row.label: row.cells for row in table.rows}
+    assert cells["mae"]["r2"].value == pytest.approx(0.8)
+    assert cells[PIXELS]["area"] == 20.0
+    others = {row.label: row.cells for row in paradigms.controls_table(rows).rows}
+    assert others["mae"]["area"].value == pytest.approx(0.301 - 0.2)
+    assert (others["mae"]["trial"], others["mae"]["published"]) == (2, pytest.approx(0.251))
+    for one in (table, paradigms.controls_table(rows), paradigms.work_table(rows)):
+        assert "mae" in tables.to_markdown(one)
+    ticks = paradigms.bars(rows).figure.axes[0].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == [row.label for row in table.rows][:-1]
+
+
+def test_a_checkpoint_has_the_measures_of_all_pairs(monkeypatch):
+    rng = np.random.default_rng(0)
+    split = types.SimpleNamespace(train=np.arange(60), test=np.arange(60, 90))
+    dataset = types.SimpleNamespace(labels=np.arange(90) % 3, label_names=("a", "b", "c"))
+    world = types.SimpleNamespace(split=split, dataset=dataset)
+    shared = rng.normal(size=(90, 3))
+    latents = np.stack([shared @ rng.normal(size=(3, 5)) + 0.1 * rng.normal(size=(90, 5))
+                        for _ in range(8)])[None].astype(np.float32)  # fmt: skip
+    found = types.SimpleNamespace(
+        latents=latents, losses=np.full((1, 8), np.nan), steps=np.array([7])
+    )
+    row = paradigms.checkpoint(world, found, 0)
+    assert row["step"] == 7 and row["loss"] == [None] * 6
+    x, y = latents[0, 1].astype(float), latents[0, 5].astype(float)
+    centred = (x[:60] - x[:60].mean(0), y[:60] - y[:60].mean(0))
+    weights = np.linalg.lstsq(*centred, rcond=None)[0]
+    test = y[60:] - y[60:].mean(0)
+    spread = y[:60].std(0)
+    error = (y[60:] - y[:60].mean(0) - (x[60:] - x[:60].mean(0)) @ weights) / spread
+    assert row["r2"][1][2] == pytest.approx(1 - (error**2).sum() / ((test / spread) ** 2).sum(),
+                                            abs=1e-3)  # fmt: skip
+    assert np.shape(row["area"]) == (3, 3) and len(row["probe_own"]) == 6
