@@ -68,6 +68,7 @@ MODULES = {
     "rivals_motion": ("experiments.rivals.motion", "run"),
     "table1_structure": ("experiments.rivals.structure", "run"),
     "table1_paradigms": ("experiments.rivals.tables.paradigms", "run"),
+    "table2_baselines": ("experiments.rivals.tables.baselines", "run"),
     "table9": ("experiments.collaboration.table9", "run"),
     "table9_toys": ("experiments.collaboration.table9_pictures", "toys"),
     "table9_eth80": ("experiments.collaboration.table9_pictures", "eth80"),
