@@ -5,7 +5,7 @@
     linear_map = sj.align.fit(x, y)              # y ~ W x, from paired latents
     sj.align.evaluate(linear_map, x_test, y_test)
     result = sj.train(experiment, "runs/toys")   # an `sj.Experiment`
-    encoders = sj.load("runs/toys")
+    encoders = sj.load("runs/toys")              # or "motion_lejepa", trained beforehand
     encoders.encode(0, images)
 
 Every name is imported when it is first used. `sj.train` and `sj.align` are this function and the

@@ -9,7 +9,7 @@ import socialjepa_jax
 
 PACKAGE = pathlib.Path(socialjepa_jax.__file__).parent
 LAYERS = """
-    errors npz keys records sharding
+    errors artefacts npz keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
     identifiability performance collaboration evaluation report
     build running loop experimental apply train align_flags align manifest

@@ -1,4 +1,4 @@
-"""Trained encoders of a run's folder."""
+"""Trained encoders: of a run's folder, of files, or installed with the package."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from socialjepa_jax import build, config, sharding
+from socialjepa_jax.artefacts import FOLDER, RELEASED
 from socialjepa_jax.data.protocols import ImageFeed
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.evaluation.encoders import Encoders
@@ -21,14 +22,16 @@ def load(path: str | pathlib.Path) -> Encoders:
     """Loads trained encoders.
 
     Args:
-        path: a run's workdir, whose newest checkpoint is read, or the path of `Encoders.save`.
+        path: a run's workdir, whose newest checkpoint is read, or the path of `Encoders.save`, or
+            the name of encoders that are installed with the package, one of `artefacts.RELEASED`.
+            Where a folder or files of that name exist, they are read.
 
     Raises:
         InputError: there are no trained encoders at that path.
     """
     path = pathlib.Path(path)
     if not path.is_dir():
-        return Encoders.load(path)
+        return Encoders.load(_files(path))
     try:
         experiment = config.from_config_dict(json.loads((path / "config.json").read_bytes()))
     except (OSError, ValueError, RecursionError) as error:
@@ -43,6 +46,22 @@ def load(path: str | pathlib.Path) -> Encoders:
         raise InputError(f"{path} holds no checkpoint yet")
     params, aux = sharding.fetch((state.params, state.aux))
     return Encoders(experiment, params, aux, mean, std)
+
+
+def _files(path: pathlib.Path) -> pathlib.Path:
+    """Returns the path that `Encoders.save` took, of the user's files or of released ones.
+
+    Raises:
+        InputError: there are neither.
+    """
+    if any(pathlib.Path(f"{path}{end}").exists() for end in (".json", ".safetensors")):
+        return path
+    if str(path) not in RELEASED:
+        raise InputError(
+            f"{path}: no workdir of a run, no files of encoders, and none of the released encoders "
+            f"{', '.join(RELEASED)}"
+        )
+    return FOLDER / path
 
 
 def save_statistics(workdir: pathlib.Path, feed: ImageFeed) -> None:

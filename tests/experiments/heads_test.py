@@ -12,6 +12,7 @@ from experiments import reproduce
 FOLDER = pathlib.Path(experiments.__file__).parent
 COMMANDS = [*FOLDER.glob("bench_*.py"), FOLDER / "honest_table.py", FOLDER / "what_moves_it.py"]
 COMMANDS += [FOLDER / "motion_table.py"]
+ITSELF = ["experiments.release"]
 HEAD = re.compile(r"^Command: .*python -m experiments\..*?^Cost(.*?)^Expected(.*)", re.M | re.S)
 
 
@@ -21,7 +22,8 @@ def launched(path):
 
 
 @pytest.mark.parametrize(
-    "module", sorted({m for m, _ in reproduce.MODULES.values()} | {*map(launched, COMMANDS)})
+    "module",
+    sorted({m for m, _ in reproduce.MODULES.values()} | {*map(launched, COMMANDS)} | {*ITSELF}),
 )
 def test_a_head_states_command_cost_and_expected_result(module):
     path = FOLDER.parent / (module.replace(".", "/") + ".py")

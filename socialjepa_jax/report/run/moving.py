@@ -144,10 +144,20 @@ def world(dataset: ViewDataset, film: Film | None, album: Album) -> html.Html:
 
 def animation(frames: Sequence[np.ndarray], alt: str, caption: str) -> html.Html:
     """Returns an inlined GIF of 8 images a second, which loops, from uint8 [H, W, 3] each."""
+    return html.figure(gif(frames), alt, caption, kind="gif")
+
+
+def gif(frames: Sequence[np.ndarray], milliseconds: int = 125) -> bytes:
+    """Returns an animation that loops.
+
+    Args:
+        frames: uint8 [H, W, 3] each.
+        milliseconds: that each is shown.
+    """
     first, *others = [Image.fromarray(np.ascontiguousarray(frame)) for frame in frames]
     buffer = io.BytesIO()
-    first.save(buffer, "GIF", save_all=True, append_images=others, duration=125, loop=0)
-    return html.figure(buffer.getvalue(), alt, caption, kind="gif")
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=milliseconds, loop=0)
+    return buffer.getvalue()
 
 
 def _side_by_side(images_KHWC: np.ndarray, zoom: int = 6) -> np.ndarray:

@@ -1,0 +1,99 @@
+"""Notebooks: they hold no outputs, install the package first, and their cells run in order."""
+
+import ast
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+FOLDER = ROOT / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+SMALL = {  # what the cell of parameters is replaced by
+    "quickstart": "STATES = 200",
+    "two_files_of_embeddings": "ROWS = 300",
+    "write_your_own_objective": "STEPS, POOL, STATES, WALK = 2, 256, 300, 20",
+    "identifiability_in_ten_minutes": "STEPS, BATCH, SAMPLES = 2, 16, 40",
+}
+
+
+def cells(path, kind="code"):
+    """The cells of one kind."""
+    return [c for c in json.loads(path.read_text("utf-8"))["cells"] if c["cell_type"] == kind]
+
+
+def is_parameters(cell):
+    return "parameters" in cell["metadata"].get("tags", ())
+
+
+def script(path, parameters=None):
+    """All code of a notebook in order, as one program."""
+    sources = [
+        parameters if parameters and is_parameters(cell) else "".join(cell["source"])
+        for cell in cells(path)
+    ]
+    return "\n\n".join(sources)
+
+
+def run(path, folder):
+    """Runs a notebook at its smallest size, without a display; returns what it prints."""
+    program = folder / f"{path.stem}.py"
+    program.write_text(script(path, SMALL[path.stem]))
+    threads = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **threads, "MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, program], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_are_four():
+    assert [path.stem for path in PATHS] == sorted(SMALL)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_notebook_is_clean(path):
+    text = json.loads(path.read_text("utf-8"))
+    assert (text["nbformat"], text["nbformat_minor"]) == (4, 5)
+    assert all(not c["outputs"] and c["execution_count"] is None for c in cells(path))
+    assert text["cells"][0]["cell_type"] == "markdown"
+    assert "colab.research.google.com" in "".join(text["cells"][0]["source"])
+    install = "".join(cells(path)[0]["source"])
+    assert "socialjepa_jax[train]" in install and "pip" in install
+    assert sum(map(is_parameters, cells(path))) == 1
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_small_parameters_are_those_of_the_notebook(path):
+    (cell,) = filter(is_parameters, cells(path))
+    names = [
+        {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+        for code in ("".join(cell["source"]), SMALL[path.stem])
+    ]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_named_notebooks_files_and_presets_exist(path):
+    prose = "\n".join("".join(cell["source"]) for cell in cells(path, "markdown"))
+    assert all((FOLDER / name).exists() for name in re.findall(r"[\w]+\.ipynb", prose))
+    assert all((ROOT / name).exists() for name in re.findall(r"\b[A-Z]+\.md\b", prose))
+    for module in re.findall(r"python -m ([\w.]+)", prose):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path):
+    printed = run(path, tmp_path)
+    numbers = [float(n) for n in re.findall(r"(?<![\w.])-?\d+\.\d+|\bnan\b", printed)]
+    assert len(numbers) >= 3 and all(map(math.isfinite, numbers))
+    if path.stem == "quickstart":  # its encoders are trained
+        assert float(re.search(r"R2 of W +([\d.-]+)", printed)[1]) > 0.9
+        assert float(re.search(r"pairs shuffled +([\d.-]+)", printed)[1]) < 0.2
