@@ -69,6 +69,7 @@ MODULES = {
     "table1_structure": ("experiments.rivals.structure", "run"),
     "table1_paradigms": ("experiments.rivals.tables.paradigms", "run"),
     "table2_baselines": ("experiments.rivals.tables.baselines", "run"),
+    "fig7_bars": ("experiments.rivals.tables.baselines", "fig7"),
     "table9": ("experiments.collaboration.table9", "run"),
     "table9_toys": ("experiments.collaboration.table9_pictures", "toys"),
     "table9_eth80": ("experiments.collaboration.table9_pictures", "eth80"),
@@ -79,7 +80,10 @@ MODULES = {
 
 NAMES = tuple(MODULES)
 
-ON_IMAGES = ("lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations", "table9_eth80")
+ON_IMAGES = (
+    "lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations", "table1_paradigms",
+    "table9_eth80",
+)  # fmt: skip
 """The experiments that train on images: toys, or photographs if their function gets `eth80`."""
 
 ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")

@@ -32,7 +32,8 @@ labels: the encoder trained with labels has the best own probe.
 masks: VICReg on masks has a worse own probe than VICReg on crops.
 tuning: with the published settings no method's area differs by more than .1.
 
-Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms
+Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms \
+    [--eth80=eth80_96.npz]
 Cost at --scale=cpu: about 150 CPU minutes, 75 minutes of two cores; finished methods are kept, and
 all other tables of this folder read them.
 Expected at --scale=cpu: the 12 claims were not measured yet.
@@ -67,11 +68,16 @@ BELOW = ("ijepa", "mae", "autoencoder")
 PAPER = {"ijepa": 0.8908, "mae": 0.8823, "simclr": 0.6778, "autoencoder": 0.6109}
 
 
-def run(scale: str, out: pathlib.Path) -> Finding:
-    """Trains and measures every method, or reads what an earlier call left in `out`."""
-    rows = measured(scale, out)
+def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
+    """Trains and measures every method, or reads what an earlier call left in `out`.
+
+    Args:
+        scale, out: of the run.
+        eth80: file of photographs, on which the agents train instead of the toys.
+    """
+    rows = measured(scale, out, eth80)
     return Finding(
-        "Learning paradigms under one protocol",
+        f"Learning paradigms under one protocol, {'ETH-80' if eth80 else 'toys'}",
         claims(rows),
         {"": bars(rows)},
         rows,
@@ -84,12 +90,12 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     )
 
 
-def measured(scale: str, out: pathlib.Path) -> Rows:
+def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     """Returns the rows of all methods, which are trained and measured where they are missing."""
-    world = World(scale, out)
+    world = World(scale, out, eth80)
 
     def kept(name: str) -> Rows:
-        path = out / FOLDER / f"{scale}_{name.replace(' ', '_')}.json"
+        path = out / FOLDER / f"{world.stem}_{name.replace(' ', '_')}.json"
         make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
         return findings.kept(path, make)
 

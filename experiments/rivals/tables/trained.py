@@ -1,6 +1,7 @@
 """Every method trained once on the toys; its latents are kept, and all tables are read from them.
 
-Settings are chosen on one toy world and reported on another, whose objects differ. In the first,
+Settings are chosen on one toy world and reported on another, whose objects differ, or on
+photographs of ETH-80 in luma, on which nothing is chosen. In the first,
 each of six agents of the first camera has one trial; the trial whose linear probe recognises the
 categories of held-out objects best is chosen, as published methods are tuned. In the second, six
 agents train with that trial, three on each of two cameras 160 degrees apart, and two more, one a
@@ -14,10 +15,12 @@ import functools
 import pathlib
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 
+from configs import eth80_ijepa
 from experiments import findings
 from experiments.findings import Rows
 from experiments.motion import pairs
@@ -41,6 +44,7 @@ TUNING_TOYS, TOYS = 11, 12  # seeds of the worlds
 TUNING_SEED, FIRST_SEED = 9_000, 9_100  # of agents
 CAMERAS = methods.CAMERAS
 TUNED = SEEDS * CAMERAS  # agents with the chosen trial; those after them have the published one
+CATEGORIES = 8  # of ETH-80
 FOLDER = "rivals_tables"
 
 
@@ -86,15 +90,22 @@ def cross_pairs() -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class World:
-    """The toys that all methods are measured on.
+    """The images that all methods are measured on.
 
     Attributes:
         scale: of the run.
         out: folder of the results.
+        photographs: file of ETH-80 (see `configs/eth80_ijepa.py`) instead of the toys.
     """
 
     scale: str
     out: pathlib.Path
+    photographs: str | None = None
+
+    @property
+    def stem(self) -> str:
+        """Begin of the names of files."""
+        return f"{self.scale}_eth80" if self.photographs else self.scale
 
     @functools.cached_property
     def dataset(self) -> ViewDataset:
@@ -108,7 +119,7 @@ class World:
 
     def trained(self, name: str) -> Trained:
         """Returns the agents of a method, trained if an earlier call has not left them in `out`."""
-        stem = self.out / FOLDER / f"{self.scale}_{name}"
+        stem = self.out / FOLDER / f"{self.stem}_{name}"
         arrays = stem.with_suffix(".npz")
 
         def make() -> Rows:
@@ -123,15 +134,25 @@ class World:
     def experiment(self, name: str, toys_seed: int, steps: int = 0) -> Experiment:
         """Returns a run of a method: six trials on the tuning toys, else the reported agents."""
         smoke = toys.SMOKE if self.scale == "smoke" else {}
+        objective = ENTRANTS[name].objective
         chosen = methods.experiment("ijepa", steps or STEPS[self.scale], SEEDS, **smoke)
         tuning = toys_seed == TUNING_TOYS
         count, first = (6, TUNING_SEED) if tuning else (TUNED + CAMERAS, FIRST_SEED)
         cameras = (0,) * 6 if tuning else (*chosen.agents.cameras, *range(CAMERAS))
+        data: Any = dataclasses.replace(chosen.data, seed=toys_seed)
+        if self.photographs and not tuning:
+            size = methods.VIT.image_size
+            colour = eth80_ijepa.photographs(
+                self.photographs, size, eth80_ijepa.PROTOCOL, eth80_ijepa.SPLITS
+            )
+            data = dataclasses.replace(colour, channels=methods.VIT.channels)
+            if isinstance(objective, Supervised):
+                objective = dataclasses.replace(objective, projector_dim=CATEGORIES)
         return dataclasses.replace(
             chosen,
-            name=f"Toys, {name}",
-            data=dataclasses.replace(chosen.data, seed=toys_seed),
-            objective=ENTRANTS[name].objective,
+            name=f"{'ETH-80' if self.photographs and not tuning else 'Toys'}, {name}",
+            data=data,
+            objective=objective,
             augment=ENTRANTS[name].augment,
             agents=Agents(cameras, tuple(range(first, first + count))),
         )
@@ -167,6 +188,16 @@ def train(world: InMemory, settings: list[dict[str, float]], *hooks: "Checkpoint
     if isinstance(world.chosen.objective, Supervised):
         columns["labels"] = np.tile(world.dataset.labels, (len(settings), 1))
     return world.train(hooks, **columns)
+
+
+def tuned(world: World, name: str) -> Rows:
+    """Returns the rows of the trials, for photographs those of the toys."""
+    if world.photographs:
+        rows = World(world.scale, world.out).trained(name).rows
+        return [{k: v for k, v in row.items() if k != "method"}
+                for row in findings.select(rows, row="trial")]  # fmt: skip
+    chosen = world.experiment(name, TUNING_TOYS, TUNING_STEPS[world.scale])
+    return trials(pairs.in_memory(chosen, world.out / "cache"), name)
 
 
 def trials(world: InMemory, name: str) -> Rows:

@@ -52,3 +52,11 @@ def test_every_printed_row_is_found_and_stands_in_the_table():
     assert cells["barlow"]["smallNORB/r2"] is None
     assert cells["barlow"]["ImageNet-1k/nos@10"] == 0.058
     assert cells["mae"]["r2"].value == pytest.approx(0.8)
+
+
+def test_bars_are_ours_beside_the_papers():
+    axes = baselines.bars(made()).figure.axes[0]
+    names = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert names[:3] == ["moco", "ijepa", "mae"] and len(names) == 9
+    heights = [bar.get_height() for bar in axes.patches]
+    assert heights[0] == pytest.approx(0.95) and heights[9] == pytest.approx(0.358)

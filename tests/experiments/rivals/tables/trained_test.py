@@ -30,6 +30,26 @@ def test_settings_are_chosen_on_other_toys_and_seeds_than_those_reported(name, t
     assert from_config_dict(to_config_dict(reported)) == reported
 
 
+def test_photographs_are_reported_with_the_settings_of_the_toys(tmp_path, monkeypatch):
+    world = trained.World("cpu", tmp_path, "photographs.npz")
+    assert world.experiment("mae", trained.TUNING_TOYS).data.kind == "toys"
+    reported = world.experiment("supervised", trained.TOYS)
+    assert (reported.data.kind, reported.data.path) == ("arrays", "photographs.npz")
+    assert (reported.data.image_size, reported.data.channels) == (48, 1)
+    assert reported.objective.projector_dim == 8
+    rows = [{"method": "mae", "row": "trial", "trial": 3, "accuracy": 0.7},
+            {"method": "mae", "row": "cost", "chosen": 3}]  # fmt: skip
+    asked = []
+
+    def of_toys(self, name):
+        asked.append((self.photographs, name))
+        return trained.Trained(name, *[np.zeros(1)] * 3, rows)
+
+    monkeypatch.setattr(trained.World, "trained", of_toys)
+    assert trained.tuned(world, "mae") == [{"row": "trial", "trial": 3, "accuracy": 0.7}]
+    assert asked == [(None, "mae")]
+
+
 def test_pairs_are_all_tuned_agents_of_unlike_cameras():
     assert trained.cross_pairs() == [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5), (2, 3),
                                      (2, 4), (2, 5)]  # fmt: skip
