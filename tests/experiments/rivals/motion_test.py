@@ -200,23 +200,69 @@ def test_every_method_has_three_predictions_and_a_table_its_means():
     assert motion_claims.plot(rows).figure.axes[0].get_xticklabels()[-1].get_text() == "pixel\nPCA"
 
 
-def test_the_head_states_what_was_measured():
-    paths = sorted((ROOT / "tests" / "golden" / "rivals").glob("motion_*.json"))
-    rows = [row for path in paths for row in json.loads(path.read_text())]
-    found, head = motion_claims.claims(rows), " ".join(motion.__doc__.split())
-    assert all(claim.agrees for claim in found) and len(found) == 3
-    means = [
-        f"{motion_claims.values(rows, *where).mean():.{digits}f}".removeprefix("0")
-        for digits, *where in (
-            (3, "lejepa", "code", "state"), (3, "lejepa", "features", "state"),
-            (3, "lejepa", "code", "r2"), (2, motion.PIXELS, "code", "state", "pixel_pca"),
-            (2, motion.PIXELS, "features", "state", "pixel_pca"),
-        )
+STORED = json.loads((ROOT / "tests/golden/rivals/rivals_motion.json").read_text("utf-8"))
+PAGE = (ROOT / "docs" / "tables" / "motion.md").read_text("utf-8")
+
+
+def stored(name, space="code", key="state", row="trained"):
+    return float(motion_claims.values(STORED["rows"], name, space, key, row).mean())
+
+
+def test_stored_claims_are_judged_again():
+    found = motion_claims.claims(STORED["rows"])
+    for claim, before in zip(found, STORED["claims"], strict=True):
+        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
+        assert claim.ours == pytest.approx(before["ours"], abs=1e-4)
+    agree = sum(bool(claim.agrees) for claim in found)
+    assert f"{agree} of {len(found)} predictions agree." in " ".join(PAGE.split())
+    assert f"{agree} of {len(found)} claims agree." in " ".join(motion.__doc__.split())
+
+
+def test_the_page_has_the_table_and_its_sentences_state_the_rows():
+    assert tables.to_markdown(motion_claims.table(STORED["rows"])) in PAGE
+    linear, curved = (
+        [motion_claims.values(STORED["rows"], name, "code", "explained")[..., degree].mean()
+         for name in ("vicreg", "barlow")]
+        for degree in (0, 1)
+    )  # fmt: skip
+    headings = [
+        value for row in STORED["rows"]
+        if (row.get("method"), row["row"], row.get("space")) in
+        {(name, "trained", "code") for name in ("vicreg", "barlow")}
+        for value in row["latents"]["yaw"]
     ]  # fmt: skip
-    assert (
-        "the {} of LeJEPA were measured and agree: R2 of the state {} by its code and {} by its "
-        "encoder's output, of W {}; pixel components {}, 128 of them {}."
-    ).format(len(found), *(mean.replace("-0", "0").removeprefix("0") for mean in means)) in head
+    assert stored("lejepa", key="r2") == pytest.approx(stored("infonce", key="r2"), abs=1e-3)
+    text = " ".join(PAGE.split())
+    for sentence, values in [
+        ("R² {:.3f} and {:.3f} by three", [stored("lejepa"), stored("infonce")]),
+        ("another's with {:.3f}", [stored("lejepa", key="r2")]),
+        ("too ({:.3f}, W {:.3f})", [stored("simclr"), stored("simclr", key="r2")]),
+        ("({:.3f} and {:.3f}; of the heading at most {:.3f})",
+         [stored("vicreg"), stored("barlow"), max(headings)]),
+        ("explain {:.3f} and {:.3f} of their codes", curved),
+        ("linear ones {:.3f} and {:.3f}", linear),
+        ("R² of W is {:.3f} and {:.3f}", [stored("vicreg", key="r2"), stored("barlow", key="r2")]),
+        ("output holds {:.3f}, untrained ones {:.3f} and 128 pixel components {:.3f}",
+         [stored("autoencoder", "features"), stored("autoencoder", "features", row="untrained"),
+          stored(motion.PIXELS, "features", row="pixel_pca")]),
+        ("reaches {:.3f} of the state in these steps; untrained it holds {:.3f}",
+         [stored("lejepa_vit", "features"), stored("lejepa_vit", "features", row="untrained")]),
+    ]:  # fmt: skip
+        assert sentence.format(*values) in text
+
+
+def test_the_head_states_what_was_measured():
+    head = " ".join(motion.__doc__.split())
+    for sentence, values in [
+        ("is {} of LeJEPA, {} of InfoNCE, {} of SimCLR, {} of VICReg and {} of Barlow Twins, at "
+         "most {} of methods on single frames, {} with labels",
+         [*map(stored, ("lejepa", "infonce", "simclr", "vicreg", "barlow")),
+          max(map(stored, ("autoencoder", "mae", "ijepa"))), stored("labels")]),
+        ("ViT has {} in its encoder's output, so MAE's {} and I-JEPA's {}",
+         [stored(name, "features") for name in ("lejepa_vit", "mae", "ijepa")]),
+    ]:  # fmt: skip
+        short = [f"{value:.3f}".removeprefix("0") for value in values]
+        assert sentence.format(*short) in head
 
 
 @pytest.mark.nightly
