@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from socialjepa_jax.report import figures, style
@@ -39,6 +40,41 @@ def heat_map(
     axes.set_xticks(range(len(column_labels)), column_labels)
     axes.set_yticks(range(len(row_labels)), row_labels)
     axes.grid(visible=False)
+    return figure
+
+
+@style.styled
+def heat_maps(
+    panels: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    *,
+    row_name: str,
+    column_name: str,
+    columns: int,
+) -> Figure:
+    """Square matrices of values from 0 to 1 side by side, with their values in the cells.
+
+    Args:
+        panels: title -> [L, L].
+        labels: of rows and columns, [L].
+        row_name, column_name: of the axes.
+        columns: panels in a row.
+    """
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(2.9 * columns + 0.8, 2.7 * rows + 0.8), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for axes, (title, values) in zip(grid.flat, panels.items()):
+        axes.imshow(values, vmin=0, vmax=1, cmap="viridis")
+        for (i, j), value in np.ndenumerate(values):
+            text = f"{value:.2f}".replace("0.", ".")
+            axes.text(j, i, text, ha="center", va="center", fontsize=6,
+                      color="w" if value < 0.6 else "k")  # fmt: skip
+        axes.set_title(title, fontsize=8)
+        axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=7)
+        axes.set_yticks(range(len(labels)), labels, fontsize=7)
+        axes.grid(visible=False)
+    figure.supylabel(row_name, fontsize=8)
+    figure.supxlabel(column_name, fontsize=8)
     return figure
 
 
@@ -196,4 +232,49 @@ def coloured_scatter(
     style.plain_log(axes.xaxis)
     style.plain_log(axes.yaxis)
     figure.colorbar(points, ax=axes, label=bar_label)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """Matched points of two sets in a plane, f64[N, 2] each, under a title."""
+
+    title: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+@style.styled
+def matched_panels(
+    panels: Sequence[Sequence[Matched]],
+    groups_N: np.ndarray,
+    group_names: Sequence[str],
+    *,
+    names: tuple[str, str],
+) -> Figure:
+    """Planes with matched pairs joined by lines, coloured by group; one legend.
+
+    Args:
+        panels: rows.
+        groups_N: index into `group_names` of each pair.
+        group_names: in the legend.
+        names: of the two sets, filled circles and hollow squares.
+    """
+    rows, columns = len(panels), max(map(len, panels))
+    figure = Figure(figsize=(2.5 * columns, 2.5 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    colours = [style.agent_color(group) for group in groups_N]
+    for axes, panel in zip(grid.flat, (panel for row in panels for panel in row)):
+        lines = np.stack([panel.x, panel.y], axis=1)
+        axes.add_collection(LineCollection(list(lines), colors=colours, lw=0.5, alpha=0.4))
+        axes.scatter(*panel.x.T, s=8, c=colours, linewidths=0)
+        axes.scatter(*panel.y.T, s=9, marker="s", facecolors="white", edgecolors=colours, lw=0.7)
+        axes.set_title(panel.title, fontsize=8)
+        axes.set(xticks=[], yticks=[])
+        axes.set_aspect("equal", "datalim")
+    for group in np.unique(groups_N):
+        grid[0][0].plot([], [], "o", color=style.agent_color(group), label=group_names[group])
+    grid[0][0].plot([], [], "o", color="#555", label=names[0])
+    grid[0][0].plot([], [], "s", mfc="white", mec="#555", color="#555", label=names[1])
+    style.legend_below(figure, 4)
     return figure
