@@ -276,5 +276,5 @@ def matched_panels(
         grid[0][0].plot([], [], "o", color=style.agent_color(group), label=group_names[group])
     grid[0][0].plot([], [], "o", color="#555", label=names[0])
     grid[0][0].plot([], [], "s", mfc="white", mec="#555", color="#555", label=names[1])
-    style.legend_below(figure, 4)
+    style.legend_below(figure, 2 * columns)
     return figure

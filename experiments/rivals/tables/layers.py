@@ -24,8 +24,8 @@ Expected at --scale=cpu: the 5 claims were not measured yet.
 Shape key: B batch, N states, D features, L layers.
 """
 
+import functools
 import pathlib
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.models.functional import functional
-from socialjepa_jax.models.vit import ViT, patchify, vits
+from socialjepa_jax.models.vit import ViT, ViTConfig, patchify, vits
 from socialjepa_jax.objectives.base import Aux, Objective, Params
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Column, Row, Table
@@ -54,6 +54,7 @@ NAMES = ("ijepa", "mae", "simclr", "dino", "lejepa")  # of the other scales
 LATENT = "output cls"
 DEPTH = ("embedding mean", "block 0 mean", "block 1 mean", "output mean")
 KINDS = (RowName.TRAINED, RowName.UNTRAINED, RowName.PARTIALLED)
+TOKENS = ("cls", "mean")
 BATCH = 512
 
 Layers = dict[str, np.ndarray]  # name -> f32[N, D]
@@ -117,33 +118,32 @@ def _layers(world: World, encoders: Encoders) -> list[Layers]:
 
 def layers(encoders: Encoders, agent: int, images: np.ndarray) -> Layers:
     """Returns what an agent's ViT makes of images u8[N, H, W, C] after each of its layers."""
-    apply = _applied(encoders, agent)
-    starts = range(0, len(images), BATCH)
-    parts = [jax.device_get(apply(images[s : s + BATCH])) for s in starts]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _applied(encoders: Encoders, agent: int) -> Callable[[np.ndarray], dict[str, jax.Array]]:
     objective = encoders.config.objective
-    vit = next(vits(objective))
-    network = functional(lambda rngs: ViT(vit, rngs))
     own = jax.tree.map(lambda leaf: leaf[agent], (encoders.params, encoders.aux))
-    params = weights(objective, *own)
-    mean, std = jnp.asarray(encoders.mean[agent]), jnp.asarray(encoders.std[agent])
+    params, pixels = weights(objective, *own), (encoders.mean[agent], encoders.std[agent])
+    vit, starts = next(vits(objective)), range(0, len(images), BATCH)
+    parts = [jax.device_get(_apply(vit, params, *pixels, images[s : s + BATCH])) for s in starts]
+    return {name: np.concatenate([part[name] for part in parts]) for name in layer_names(vit)}
 
-    @jax.jit
-    def apply(images_BHWC: jax.Array) -> dict[str, jax.Array]:
-        images_BHWC = normalize(images_BHWC.astype(jnp.float32) / 255, mean, std)
-        _, out = network.apply(params, images_BHWC)
-        patches_BE = patchify(images_BHWC, vit.patch_size).mean(1)
-        embedded_BD = patches_BE @ params["patch"]["kernel"]  # less the same for all images
-        found = {"embedding mean": embedded_BD}
-        for k in range(vit.depth):
-            found[f"block {k} cls"] = out[f"block_{k:02d}/cls"]
-            found[f"block {k} mean"] = out[f"block_{k:02d}/tokens"].mean(1)
-        return found | {"output cls": out["cls"], "output mean": out["mean"]}
 
-    return apply
+def layer_names(vit: ViTConfig) -> list[str]:
+    """Returns the names of the layers that are compared, from the input on."""
+    places = [*(f"block {k}" for k in range(vit.depth)), "output"]
+    return ["embedding mean", *(f"{place} {token}" for place in places for token in TOKENS)]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _apply(
+    vit: ViTConfig, params: Params, mean: jax.Array, std: jax.Array, images_BHWC: jax.Array
+) -> dict[str, jax.Array]:
+    images_BHWC = normalize(images_BHWC.astype(jnp.float32) / 255, mean, std)
+    _, out = functional(lambda rngs: ViT(vit, rngs)).apply(params, images_BHWC)
+    patches_BE = patchify(images_BHWC, vit.patch_size).mean(1)
+    found = {"embedding mean": patches_BE @ params["patch"]["kernel"]}  # but for a constant
+    for k in range(vit.depth):
+        found[f"block {k} cls"] = out[f"block_{k:02d}/cls"]
+        found[f"block {k} mean"] = out[f"block_{k:02d}/tokens"].mean(1)
+    return found | {"output cls": out["cls"], "output mean": out["mean"]}
 
 
 def weights(objective: Objective, params: Params, aux: Aux) -> Params:
@@ -208,8 +208,8 @@ def claims(rows: Rows) -> list[Claim]:
 
 def table(rows: Rows) -> Table:
     """CKA of each layer with itself, and of the latents beside the controls."""
-    layer_names = findings.select(rows, row=RowName.TRAINED)[0]["layers"]
-    columns = [Column(name, name, digits=2) for name in layer_names]
+    shown = findings.select(rows, row=RowName.TRAINED)[0]["layers"]
+    columns = [Column(name, name, digits=2) for name in shown]
     columns += [
         Column("untrained", "latents, untrained", digits=2),
         Column("partialled", "latents beyond shared factors", digits=2),
@@ -217,7 +217,7 @@ def table(rows: Rows) -> Table:
     lines = []
     for found in findings.select(rows, row=RowName.TRAINED):
         name = found["method"]
-        cells = {layer: same(rows, name, layer) for layer in layer_names}
+        cells = {layer: same(rows, name, layer) for layer in shown}
         cells["untrained"] = same(rows, name, LATENT, RowName.UNTRAINED)
         cells["partialled"] = same(rows, name, LATENT, RowName.PARTIALLED)
         lines.append(Row(name, cells, ranked=False))

@@ -3,10 +3,10 @@
 Held-out objects; standardised latents. The plane before is that of the two leading principal
 components of both agents' training states together, the plane after that of W x and y. The number
 beside the picture is the mean distance of matched pairs over that of unmatched ones: 0 where W
-sends every state to its partner, 1 where a partner is no nearer than another state. It is measured
-in the plane and in all dimensions, for trained agents, untrained ones, and W that is fitted on wrong
-pairs. The paper draws UMAP too; its picture keeps no distances, so it has no such number and is
-left out.
+sends every state to its partner, 1 where a partner is no nearer than another state. It is taken
+in the plane and in all dimensions, for trained agents, untrained ones, and W that is fitted on
+wrong pairs. The paper draws UMAP too; its picture keeps no distances, so it has no such number and
+is left out.
 
 Predictions, written before the run:
 
