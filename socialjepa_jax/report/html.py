@@ -1,6 +1,7 @@
 """Self-contained HTML pages from plain text: every string is escaped unless it is `Html`.
 
-No scripts and no external resources; images are inlined as data URIs, so a page is one file.
+No external resources, and no scripts but what a caller adds to `page`; images are inlined as data
+URIs, so a page is one file.
 """
 
 import base64
@@ -75,6 +76,9 @@ class Html(str):
     """Markup, which is not escaped again."""
 
 
+NOTHING = Html("")
+
+
 def text(value: object) -> Html:
     """Escapes a value, unless it is `Html`."""
     return value if isinstance(value, Html) else Html(_html.escape(str(value), quote=True))
@@ -95,7 +99,7 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
         for key, value in attributes.items()
         if value is not None
     )
-    if element in ("img", "br", "meta"):
+    if element in ("img", "br", "meta", "input"):
         return Html(f"<{element}{written}>")
     return Html(f"<{element}{written}>{join(*children)}</{element}>")
 
@@ -152,7 +156,13 @@ def definitions(terms: Mapping[str, str]) -> Html:
     return tag("dl", *pairs)
 
 
-def page(title: str, subtitle: str, lede: Html, sections: Mapping[str, tuple[str, Html]]) -> str:
+def page(
+    title: str,
+    subtitle: str,
+    lede: Html,
+    sections: Mapping[str, tuple[str, Html]],
+    head: Html = NOTHING,
+) -> str:
     """Returns a whole document.
 
     Args:
@@ -160,6 +170,7 @@ def page(title: str, subtitle: str, lede: Html, sections: Mapping[str, tuple[str
         subtitle: One dim line under the heading.
         lede: The page's result, shown before the sections.
         sections: Anchor -> (heading, content), in order.
+        head: Styles or scripts, at the end of the page's head.
     """
     links = [tag("a", heading, href=f"#{anchor}") for anchor, (heading, _) in sections.items()]
     body = [
@@ -171,6 +182,7 @@ def page(title: str, subtitle: str, lede: Html, sections: Mapping[str, tuple[str
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", title),
         tag("style", Html(_CSS)),
+        head,
     )
     top = tag("header", tag("h1", title), paragraph(subtitle, class_="meta"), lede)
     main = tag("body", top, tag("nav", join(*links, separator=" ")), tag("main", *body))

@@ -60,3 +60,10 @@ def test_page_is_well_formed_and_links_its_sections():
     assert parser.open == []
     assert '<a href="#one">First</a>' in page and '<section id="one">' in page
     assert page.startswith("<!DOCTYPE html>") and "<script" not in page
+
+
+def test_a_page_takes_styles_and_scripts_at_the_end_of_its_head():
+    script = html.tag("script", html.Html("1 < 2"))
+    page = html.page("t", "s", html.NOTHING, {}, script)
+    assert "</style><script>1 < 2</script></head>" in page
+    assert page.replace(script, "") == html.page("t", "s", html.NOTHING, {})

@@ -246,7 +246,8 @@ def plot(rows: Rows) -> Plot:
                 )
     figure = figures.lines(
         lines, title="Singular values of W", x_label="number", y_label="singular value",
-        log_y=True, y_floor=1e-4, levels=[figures.Level("orthogonal", 1.0, 1.0, 1.0, "#1d2430")], height=4.2,
+        log_y=True, y_floor=1e-4, height=4.2,
+        levels=[figures.Level("orthogonal", 1.0, 1.0, 1.0, "#1d2430")],
     )  # fmt: skip
     return Plot(figure, "singular values of W of five spaces, of pairs and of wrong pairs",
                 "Geometric means over nine pairs of trained agents.")  # fmt: skip
