@@ -80,13 +80,23 @@ def pair_noise(
     for repeat in range(repeats):
         order = np.random.default_rng([seed, repeat]).permutation(len(x))
         for epsilon in fractions:
-            check_in_range(0.0, 1.0, epsilon=epsilon)
-            wrong = order[: round(epsilon * len(x))]
-            partner = np.arange(len(x))
-            partner[wrong] = np.roll(wrong, 1)
-            linear_map = fit(x, y[partner], **options)
+            linear_map = fit(x, y[mismatched(order, epsilon)], **options)
             rows.append({"epsilon": epsilon, "repeat": repeat, **_score(linear_map, test, back)})
     return rows
+
+
+def mismatched(order: np.ndarray, epsilon: float) -> np.ndarray:
+    """Returns the row of y that each row of x is paired with, if a share of the pairs is wrong.
+
+    Args:
+        order: i64[N], a permutation; its first rows have the wrong partners, each the one before.
+        epsilon: share of wrong pairs.
+    """
+    check_in_range(0.0, 1.0, epsilon=epsilon)
+    wrong = order[: round(epsilon * len(order))]
+    partner = np.arange(len(order))
+    partner[wrong] = np.roll(wrong, 1)
+    return partner
 
 
 def _score(linear_map: LinearMap, test: Pair, back: str) -> Row:
