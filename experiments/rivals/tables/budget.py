@@ -77,7 +77,7 @@ def of_method(world: World, name: str) -> Rows:
     each = len(train) // len(np.unique(objects))
     whole = [each * count for count in OBJECTS if each * count <= len(train)]
 
-    def fitted(x: np.ndarray, y: np.ndarray, draw: str, size: int, rng: np.random.Generator):
+    def fitted(x: np.ndarray, y: np.ndarray, rng: np.random.Generator, *, draw: str, size: int):
         chosen = train[drawn(objects, draw == WHOLE, rng)[:size]]
         found = score((x[chosen], y[chosen]), (x[test], y[test]))
         return {key: (value, None) for key, value in found.items()}
