@@ -79,7 +79,7 @@ def of_method(world: World, name: str) -> Rows:
 
     def fitted(x: np.ndarray, y: np.ndarray, rng: np.random.Generator, *, draw: str, size: int):
         chosen = train[drawn(objects, draw == WHOLE, rng)[:size]]
-        found = score((x[chosen], y[chosen]), (x[test], y[test]))
+        found = score((x[chosen], y[chosen]), (x[test], y[test]), geometry=draw == WHOLE)
         return {key: (value, None) for key, value in found.items()}
 
     rows: Rows = [
@@ -93,10 +93,10 @@ def of_method(world: World, name: str) -> Rows:
     return rows + [of_white(size, len(test), dim, full) for size in (FEW, *whole)]
 
 
-def score(train: Pairs, test: Pairs) -> dict[str, float]:
+def score(train: Pairs, test: Pairs, geometry: bool) -> dict[str, float]:
     """Fits W on training pairs and scores it on test pairs."""
     found = alignment.fit(*train, method=HOW.method, ridge=HOW.ridge, kappa_max=HOW.kappa_max)
-    return stress.scores(found, *test)
+    return stress.scores(found, *test, geometry)
 
 
 def drawn(objects: np.ndarray, whole: bool, rng: np.random.Generator) -> np.ndarray:
@@ -113,7 +113,8 @@ def of_white(size: int, tests: int, dim: int, r2: float) -> dict[str, Any]:
     """Measures white latents of a number of pairs."""
     rng = np.random.default_rng(0)
     found = stress.averaged(
-        lambda: score(*(stress.white(each, dim, r2, rng) for each in (size, tests))), WHITE_DRAWS
+        lambda: score(*(stress.white(each, dim, r2, rng) for each in (size, tests)), False),
+        WHITE_DRAWS,
     )
     cells = {key: {"pairs": [[value]], "without": None} for key, (value, _) in found.items()}
     return {"row": WHITE, "draw": RANDOM, "size": size, **cells}
@@ -243,5 +244,6 @@ def plot(rows: Rows) -> Plot:
         lines, title="R² of W by number of pairs", x_label="training pairs",
         y_label="R² on held-out objects", log_x=True, y_floor=0.0, height=4.2,
     )  # fmt: skip
+    figure.axes[0].set_ylim(0.0, 1.0)
     return Plot(figure, "R2 of W against the number of training pairs for every method",
                 "Whole objects where not stated; means over nine pairs of agents.")  # fmt: skip

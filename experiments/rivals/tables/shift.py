@@ -31,7 +31,7 @@ Expected at --scale=cpu: the 8 claims were not measured yet.
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -80,9 +80,10 @@ def of_method(world: World, name: str) -> Rows:
     for factor in HALVES:
         turns = [splits(world.dataset, world.split, factor, domain) for domain in DOMAINS[:2]]
         for space in stress.spaces(world, name):
+            names = MEASURES[:1] if space.row == RowName.UNTRAINED else MEASURES
             for where in (INSIDE, OUTSIDE):
                 parts = [turn[where] for turn in turns]
-                cells = space.grid(lambda x, y, rng: both(world.dataset, parts, x, y))  # noqa: B023
+                cells = space.grid(lambda x, y, rng: both(world.dataset, parts, x, y, names))  # noqa: B023
                 rows.append({"factor": factor, "where": where, **cells})
     return rows
 
@@ -99,14 +100,18 @@ def splits(dataset: ViewDataset, split: Split, factor: str, domain: str) -> dict
 
 
 def both(
-    dataset: ViewDataset, parts: list[Split], x: np.ndarray, y: np.ndarray
+    dataset: ViewDataset,
+    parts: list[Split],
+    x: np.ndarray,
+    y: np.ndarray,
+    names: Sequence[str] = MEASURES,
 ) -> measures.Measured:
-    """Measures W on the splits of both domains and averages, also without each object."""
+    """Measures W on the splits of both domains and averages, of R2 also without each object."""
     found = []
     for part in parts:
         linear_map = evaluation.fit_map(HOW, x, y, part.train)
-        found.append(jackknife.estimates(linear_map, x, y, part, dataset.instance_ids, MEASURES))
-    means = {key: Estimate.mean([each[key] for each in found]) for key in MEASURES}
+        found.append(jackknife.estimates(linear_map, x, y, part, dataset.instance_ids, names))
+    means = {key: Estimate.mean([each[key] for each in found]) for key in names}
     return {key: (each.value, each.without if key == "r2" else None) for key, each in means.items()}
 
 

@@ -33,7 +33,7 @@ Expected at --scale=cpu: the 9 claims were not measured yet.
 
 import itertools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -85,20 +85,25 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
 
 
 def of_method(world: World, name: str) -> Rows:
-    """Measures all pairs of agents, trained and untrained, or the pixels."""
+    """Measures all pairs of agents, those of untrained ones without a map, or the pixels."""
     train, test = world.split.train, world.split.test
 
-    def of_pair(x: np.ndarray, y: np.ndarray, _: np.random.Generator) -> measures.Measured:
+    def of_pair(x: np.ndarray, y: np.ndarray, backs: Mapping[str, str]) -> measures.Measured:
         linear_map = evaluation.fit_map(HOW, x, y, train)
-        found = {}
-        for back, end in BACKS.items():
+        kept = METRICS if "inverse" in backs else ("r2",)
+        found: dict[str, float] = {}
+        for back, end in backs.items():
             scores = alignment.evaluate(linear_map, x[test], y[test], back=back, neighbors=KS)
-            kept = METRICS if back == "inverse" else ("dsc",)
-            found |= {f"{k}{end}": scores[k] for k in (*kept, *(f"nos@{k}" for k in KS))}
+            found |= {f"nos@{k}{end}": scores[f"nos@{k}"] for k in KS}
+            found |= {key: scores[key] for key in kept if key not in found}
         return {key: (float(value), None) for key, value in found.items()}
 
-    spaces = stress.spaces(world, name)
-    return [{"tested": len(test), **space.grid(of_pair)} for space in spaces]
+    rows = []
+    for space in stress.spaces(world, name):
+        backs = {"none": BACKS["none"]} if space.row == RowName.UNTRAINED else BACKS
+        cells = space.grid(lambda x, y, rng: of_pair(x, y, backs))  # noqa: B023
+        rows.append({"tested": len(test), **cells})
+    return rows
 
 
 def spread(pairs_IJ: Sequence[Sequence[float]]) -> float:

@@ -85,14 +85,16 @@ def kept(experiment: str, world: World, name: str, make: Callable[[], Rows]) -> 
         return findings.kept(path, lambda: [{"method": name, **row} for row in make()])
 
 
-def scores(linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Scores a map on test pairs [N, D]: r2, dsc and nos@10 by W^-1, and kappa of W.
+def scores(
+    linear_map: alignment.LinearMap, x: np.ndarray, y: np.ndarray, geometry: bool = True
+) -> dict[str, float]:
+    """Scores a map on test pairs [N, D]: r2, kappa of W and, if wanted, dsc and nos@10 by W^-1.
 
     The inverse has the paper's cut-off `HOW.kappa_max`. `kappa` is s1 over the last singular value
     above `FLOOR` s1.
     """
-    found = study_scores.map_scores(linear_map, x, y, backs=("inverse",))
-    plain = {key: found[f"inverse/{key}"] for key in ("dsc", "nos@10")}
+    found = study_scores.map_scores(linear_map, x, y, backs=("inverse",) * geometry)
+    plain = {key: found[f"inverse/{key}"] for key in ("dsc", "nos@10") if geometry}
     kappa = dataclasses.replace(linear_map, kappa_max=1 / FLOOR).kappa_effective
     return {"r2": found["r2"], **plain, "kappa": kappa}
 
