@@ -1,0 +1,112 @@
+"""I-JEPA agents that learnt in another environment and look at the toys of the tables.
+
+Three agents of the second camera for each environment, with the seeds, steps and trial of those of
+`trained` (so they begin with the same kernels), trained on
+other toys: a world of the same kind with other objects, from the same azimuth;
+a moving toy: one toy that moves under flickering light (`motion_lejepa`), frame by frame;
+patches or pixels in a fresh order: the toys of the tables, whose images are broken (`structure`).
+All encode the intact images of the tables' toys, with the pixel statistics of their own training,
+and are paired with the tables' agents of the first camera. Beside them stand the agents of the same
+environment, those agents before training, and the same spaces with their pairs shuffled.
+
+Shape key: A agents, N states, D features.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments import findings
+from experiments.findings import Rows
+from experiments.motion.pairs import InMemory
+from experiments.rivals.motion_methods import BothFrames
+from experiments.rivals.tables import measures, spaces
+from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables.trained import SEEDS, TOYS, TUNED, World
+from socialjepa_jax.agents import AgentState
+from socialjepa_jax.config import Agents, Experiment
+from socialjepa_jax.data import MotionData
+from socialjepa_jax.data.augment import Augment
+from socialjepa_jax.data.augment.shuffle import Shuffle
+
+FOLDER = "exp_predictions"
+OTHER_TOYS = 13  # seed of the world
+SAME, UNTRAINED, SHUFFLED = "same", "untrained", "pairs shuffled"
+TOYS_ELSEWHERE, MOVING = "other toys", "a moving toy"
+BROKEN: Mapping[str, Shuffle] = {
+    f"{unit}s in a fresh order": Shuffle(unit, "image") for unit in ("patch", "pixel")
+}
+ENVIRONMENTS = (TOYS_ELSEWHERE, MOVING, *BROKEN)
+CHUNK = 64  # images that are encoded at once
+
+
+def experiment(world: World, name: str) -> Experiment:
+    """Returns the run of three agents in an environment."""
+    chosen = world.experiment(METHOD, OTHER_TOYS if name == TOYS_ELSEWHERE else TOYS)
+    agents = Agents((1,) * SEEDS, chosen.agents.seeds[SEEDS:TUNED])
+    chosen = dataclasses.replace(chosen, name=f"Toys, ijepa, {name}", agents=agents)
+    if name in BROKEN:
+        return dataclasses.replace(chosen, shuffle=BROKEN[name])
+    return _moving(chosen, world.scale) if name == MOVING else chosen
+
+
+def _moving(chosen: Experiment, scale: str) -> Experiment:
+    """Both frames of every pair are images of one batch, which has as many as on the toys."""
+    image = {"image_size": chosen.data.image_size, "channels": chosen.data.channels}
+    pool = 128 if scale == "smoke" else 2_000
+    return dataclasses.replace(
+        chosen,
+        data=MotionData(**image, pool=pool, states=64, walk=0),
+        objective=BothFrames(chosen.objective),
+        augment=Augment(),
+        run=dataclasses.replace(chosen.run, batch_size=chosen.run.batch_size // 2),
+    )
+
+
+def latents(world: World, name: str) -> np.ndarray:
+    """Returns what trained agents of an environment make of the tables' toys: f32[A, N, D]."""
+    images = world.dataset.images[1]
+
+    def encode(run: InMemory, state: AgentState) -> np.ndarray:
+        return run.encode(state, [images] * SEEDS, CHUNK)
+
+    path = world.out / FOLDER / f"{world.scale}_{_file(name)}.npy"
+    return spaces.before_and_after(world, experiment(world, name), path, encode)[1]
+
+
+def measured(world: World) -> Rows:
+    """Returns the row of every environment, and of the controls."""
+    found = world.trained(METHOD)
+    first, second = found.final[:SEEDS], found.final[SEEDS:TUNED]
+    rng, shuffled = np.random.default_rng(0), np.arange(len(world.dataset.state_ids))
+    for rows in (world.split.train, world.split.test):
+        shuffled[rows] = rng.permutation(rows)
+    known = {
+        SAME: (first, second),
+        UNTRAINED: (found.untrained[:SEEDS], found.untrained[SEEDS:TUNED]),
+        SHUFFLED: (first, second[:, shuffled]),
+    }
+    rows: Rows = []
+    for name in (*known, *ENVIRONMENTS):
+        path = world.out / FOLDER / f"{world.scale}_{_file(name)}.json"
+        x, y = known[name] if name in known else (first, latents(world, name))
+        rows += findings.kept(path, lambda: [_row(world, name, x, y)])  # noqa: B023
+    return rows
+
+
+def _row(world: World, name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Measures all pairs of two cameras' agents."""
+    ids = world.dataset.instance_ids
+
+    def pair(i: int, j: int) -> measures.Measured:
+        return spaces.compared(world.split, ids, x[i], y[j], measures.RANKS)
+
+    all_pairs = [(i, j) for i in range(SEEDS) for j in range(SEEDS)]
+    return {"part": "environment", "environment": name,
+            **measures.grid(all_pairs, pair, SEEDS)}  # fmt: skip
+
+
+def _file(name: str) -> str:
+    return name.replace(" ", "_")

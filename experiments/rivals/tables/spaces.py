@@ -1,0 +1,100 @@
+"""I-JEPA agents with other settings than those of `trained`, and measures of unlike widths.
+
+Shape key: A agents, N states, D features of x, E features of y, G objects.
+"""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from experiments.alignability import jackknife
+from experiments.motion import pairs
+from experiments.motion.pairs import InMemory
+from experiments.rivals.tables import trained
+from experiments.rivals.tables.entrants import ENTRANTS
+from experiments.rivals.tables.measures import Measured
+from experiments.rivals.tables.trained import World
+from socialjepa_jax import alignment, evaluation
+from socialjepa_jax.agents import AgentState
+from socialjepa_jax.config import Alignment, Experiment
+from socialjepa_jax.data.cache import cached_array
+from socialjepa_jax.evaluation.latents import encode_states
+from socialjepa_jax.evaluation.splits import Split
+
+METHOD = "ijepa"
+HOW = Alignment()
+
+Encode = Callable[[InMemory, AgentState], np.ndarray]
+
+
+def encoded(run: InMemory, state: AgentState) -> np.ndarray:
+    """Encodes the states of a run's own data: f32[A, N, D]."""
+    latents: np.ndarray = encode_states(run.parts.trainer.encode, state, run.feed)
+    return latents
+
+
+def before_and_after(
+    world: World, chosen: Experiment, path: pathlib.Path, encode: Encode = encoded
+) -> np.ndarray:
+    """Trains agents with the trial that `trained` chose for I-JEPA, once for each file.
+
+    Args:
+        world: whose trial it is.
+        chosen: the run.
+        path: of the latents; made if it is missing.
+        encode: what the agents encode.
+
+    Returns:
+        f32[2, A, N, D], latents before and after training.
+    """
+
+    def make() -> np.ndarray:
+        trial = ENTRANTS[METHOD].trials[int(world.trained(METHOD).cost["chosen"])]
+        run = pairs.in_memory(chosen, world.out / "cache")
+        before = encode(run, run.fresh)
+        state = trained.train(run, [trial] * len(chosen.agents.seeds))
+        return np.stack([before, encode(run, state)])
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return cached_array(path, make)
+
+
+def compared(
+    split: Split, objects_N: np.ndarray, x: np.ndarray, y: np.ndarray, ranks: int
+) -> Measured:
+    """Measures W between two spaces of any widths, and their agreement at equal ranks.
+
+    Args:
+        split: the states that W is fitted and tested on.
+        objects_N: the object of each state.
+        x, y: [N, D] and [N, E].
+        ranks: K of the area under R2 of the first k whitened components, k = 1 to K.
+
+    Returns:
+        "r2", "dsc", "nos@10", "rankme" (of y), "area" and "kappa" (of W).
+    """
+    linear_map = evaluation.fit_map(HOW, x, y, split.train)
+    names = ("r2", "dsc", "nos@10", "rankme")
+    found = jackknife.estimates(linear_map, x, y, split, objects_N, names)
+    measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
+    measured["area"] = _area(split, objects_N, x, y, ranks)
+    measured["kappa"] = (linear_map.kappa, None)
+    return measured
+
+
+def _area(
+    split: Split, objects_N: np.ndarray, x: np.ndarray, y: np.ndarray, ranks: int
+) -> tuple[float, np.ndarray]:
+    """The area on all held-out objects, and without each of them: [G]."""
+    fits = [alignment.principal_components(z[split.train], ranks) for z in (x, y)]
+    first = [to(z[split.train]) for to, z in zip(fits, (x, y))]
+    held = [to(z[split.test]) for to, z in zip(fits, (x, y))]
+    objects = objects_N[split.test]
+
+    def area(rows: Any) -> float:
+        return float(alignment.rank_curve(*first, *(z[rows] for z in held), ranks).mean())
+
+    without = [area(objects != each) for each in np.unique(objects)]
+    return area(slice(None)), np.array(without)
