@@ -36,7 +36,8 @@ OTHER_TOYS = 13  # seed of the world
 SAME, UNTRAINED, SHUFFLED = "same", "untrained", "pairs shuffled"
 TOYS_ELSEWHERE, MOVING = "other toys", "a moving toy"
 BROKEN: Mapping[str, Shuffle] = {
-    f"{unit}s in a fresh order": Shuffle(unit, "image") for unit in ("patch", "pixel")
+    "patches in a fresh order": Shuffle("patch", "image"),
+    "pixels in a fresh order": Shuffle("pixel", "image"),
 }
 ENVIRONMENTS = (TOYS_ELSEWHERE, MOVING, *BROKEN)
 CHUNK = 64  # images that are encoded at once
@@ -49,13 +50,22 @@ def experiment(world: World, name: str) -> Experiment:
     chosen = dataclasses.replace(chosen, name=f"Toys, ijepa, {name}", agents=agents)
     if name in BROKEN:
         return dataclasses.replace(chosen, shuffle=BROKEN[name])
-    return _moving(chosen, world.scale) if name == MOVING else chosen
+    return _moving(chosen, world.scale) if name == MOVING else _second_camera(chosen)
+
+
+def _second_camera(chosen: Experiment) -> Experiment:
+    """The same run, with no other camera to render."""
+    protocol = chosen.data.protocol
+    protocol = dataclasses.replace(protocol, azimuths=protocol.azimuths[1:])
+    agents = dataclasses.replace(chosen.agents, cameras=(0,) * SEEDS)
+    data = dataclasses.replace(chosen.data, protocol=protocol)
+    return dataclasses.replace(chosen, data=data, agents=agents)
 
 
 def _moving(chosen: Experiment, scale: str) -> Experiment:
     """Both frames of every pair are images of one batch, which has as many as on the toys."""
     image = {"image_size": chosen.data.image_size, "channels": chosen.data.channels}
-    pool = 128 if scale == "smoke" else 2_000
+    pool = 128 if scale == "smoke" else 1_000
     return dataclasses.replace(
         chosen,
         data=MotionData(**image, pool=pool, states=64, walk=0),
