@@ -9,6 +9,7 @@ other predictions, on noise in pairs and on their number, are those of other exp
 Over a run's checkpoints the loss and everything else change with the step, so their correlation is
 no evidence that the loss matters; beside it stand the correlation with the step alone, and that of
 the losses of agents with the agreement of their pairs at the same step, where the step is constant.
+The encoders' last LayerNorm takes one direction away, which kappa of W leaves out (`spaces.kappa`).
 
 Predictions, written before the run:
 
@@ -52,7 +53,7 @@ from scipy import stats
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.rivals.tables import environments, measures, paradigms, trained
+from experiments.rivals.tables import environments, measures, paradigms, spaces, trained
 from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.environments import (
     ENVIRONMENTS,
@@ -63,8 +64,9 @@ from experiments.rivals.tables.environments import (
     TOYS_ELSEWHERE,
     UNTRAINED,
 )
-from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables.spaces import HOW, METHOD
 from experiments.rivals.tables.trained import World
+from socialjepa_jax import evaluation
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers.social_jepa import SMALLNORB, SOCIAL_JEPA
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
@@ -74,7 +76,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "paper": tuple(RIVALS),
 }  # fmt: skip
 BETTER = {"r2": -1, "area": -1, "dsc": -1, "nos@10": 1}  # sign of the correlation with the loss
-KEPT = ("step", "loss", *BETTER, "kappa")  # of a checkpoint's row
+KEPT = ("step", "loss", *BETTER)  # of a checkpoint's row
 LEARNT = {TOYS_ELSEWHERE: True, MOVING: True, ENVIRONMENTS[-1]: False}  # above untrained agents
 STRONG, NEAR = 0.5, 0.05
 
@@ -101,11 +103,21 @@ def checkpoints(world: World, name: str) -> Rows:
         found = world.trained(name)
         full = [paradigms.checkpoint(world, found, n) for n in range(len(found.steps))]
         return [
-            {"part": "checkpoint", "method": name, **{key: row[key] for key in KEPT}}
-            for row in full
+            {"part": "checkpoint", "method": name, **{key: row[key] for key in KEPT}, "kappa": k}
+            for row, k in zip(full, (kappas(world, z) for z in found.latents), strict=True)
         ]
 
     return findings.kept(world.out / FOLDER / f"{world.scale}_{name}.json", make)
+
+
+def kappas(world: World, z_AND: np.ndarray) -> list[list[float]]:
+    """Returns the condition number of W of all pairs, [3, 3]."""
+    maps = [
+        evaluation.fit_map(HOW, z_AND[i], z_AND[j], world.split.train)
+        for i, j in trained.cross_pairs()
+    ]
+    found: list[list[float]] = np.reshape([spaces.kappa(each) for each in maps], (3, -1)).tolist()
+    return found
 
 
 def methods(rows: Rows) -> list[str]:
@@ -114,9 +126,9 @@ def methods(rows: Rows) -> list[str]:
 
 
 def array(rows: Rows, name: str, column: str) -> np.ndarray:
-    """Returns a column over the checkpoints of trained agents; null is infinite."""
+    """Returns a column over the checkpoints of trained agents."""
     found = [row[column] for row in findings.select(rows, method=name) if row["step"]]
-    return np.where(np.equal(found, None), np.inf, found).astype(float)
+    return np.array(found, float)
 
 
 def last(rows: Rows, name: str, column: str) -> np.ndarray:
@@ -287,8 +299,7 @@ def _conditioned(rows: Rows) -> list[Claim]:
 
 def median_kappa(rows: Rows, name: str) -> float:
     """Returns the median over pairs of kappa of W with agents of an environment."""
-    found = environment(rows, name, "kappa")["pairs"]
-    return float(np.median(np.where(np.equal(found, None), np.inf, found).astype(float)))
+    return float(np.median(environment(rows, name, "kappa")["pairs"]))
 
 
 def methods_table(rows: Rows) -> Table:

@@ -73,15 +73,25 @@ def compared(
         ranks: K of the area under R2 of the first k whitened components, k = 1 to K.
 
     Returns:
-        "r2", "dsc", "nos@10", "rankme" (of y), "area" and "kappa" (of W).
+        "r2", "dsc", "nos@10", "rankme" (of y), "area" and "kappa" (of W, see `kappa`).
     """
     linear_map = evaluation.fit_map(HOW, x, y, split.train)
     names = ("r2", "dsc", "nos@10", "rankme")
     found = jackknife.estimates(linear_map, x, y, split, objects_N, names)
     measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
     measured["area"] = _area(split, objects_N, x, y, ranks)
-    measured["kappa"] = (linear_map.kappa, None)
+    measured["kappa"] = (kappa(linear_map), None)
     return measured
+
+
+def kappa(linear_map: alignment.LinearMap) -> float:
+    """Returns the condition number of W between spaces behind a LayerNorm.
+
+    It takes one direction away from the narrower space, whose singular value is rounding alone, so
+    the last one is left out.
+    """
+    values = linear_map.singular_values
+    return float(values[0] / values[-2])
 
 
 def _area(
