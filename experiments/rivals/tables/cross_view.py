@@ -258,5 +258,6 @@ def plot(rows: Rows) -> Plot:
 def _curve(rows: Rows, row: RowName, azimuths: Sequence[int], index: int) -> figures.Line:
     found = [measures.interval(cell(rows, azimuth, "area", row)) for azimuth in azimuths]
     band = ([each.low for each in found], [each.high for each in found])
-    return figures.Line(str(row).replace("_", " "), azimuths, [each.value for each in found],
+    label = str(row).replace("_pca", " components")
+    return figures.Line(label, azimuths, [each.value for each in found],
                         style.agent_color(index), "-", "o", band=band)  # fmt: skip
