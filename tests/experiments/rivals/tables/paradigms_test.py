@@ -1,5 +1,7 @@
 """The comparison of paradigms: its claims and tables on rows whose values are known."""
 
+import json
+import pathlib
 import types
 
 import numpy as np
@@ -108,3 +110,25 @@ def test_a_checkpoint_has_the_measures_of_all_pairs(monkeypatch):
     assert row["r2"][1][2] == pytest.approx(1 - (error**2).sum() / ((test / spread) ** 2).sum(),
                                             abs=1e-3)  # fmt: skip
     assert np.shape(row["area"]) == (3, 3) and len(row["probe_own"]) == 6
+
+
+GOLDEN = pathlib.Path(__file__).parents[4] / "tests" / "golden" / "rivals" / "paradigms"
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
+def test_measured_rows_agree_with_each_other(path):
+    """The last checkpoint is the trained agent, the first the untrained one; the best trial won."""
+    rows = json.loads(path.read_text("utf-8"))
+    if path.stem == "pixel_PCA":
+        assert [row["row"] for row in rows] == ["pixel_pca"]
+        return
+    points = [row for row in rows if row["row"] == "checkpoint"]
+    for point, kind in ((points[0], "untrained"), (points[-1], "trained")):
+        whole = paradigms.row_of(rows, path.stem, kind)
+        for measure in ("r2", "area", "dsc", "nos@10"):
+            np.testing.assert_allclose(
+                point[measure], whole[measure]["pairs"], rtol=2e-3, atol=2e-4
+            )
+    trials = [row for row in rows if row["row"] == "trial"]
+    best = max(trials, key=lambda row: row["accuracy"])
+    assert paradigms.row_of(rows, path.stem, "cost")["chosen"] == best["trial"]
