@@ -37,7 +37,8 @@ def test_every_stored_claim_has_a_row_with_its_verdict():
         for world in stored.get("failing", {}).get("worlds", {}).values():
             claims += world["claims"]
         shown = rows(stored.get("name", path.stem))
-        words = ["agrees" if claim["agrees"] else "differs" for claim in claims]
+        verdicts = {True: "agrees", False: "differs", None: "not comparable"}
+        words = [verdicts[claim["agrees"]] for claim in claims]
         assert [row[4] for row in shown] == words
         for claim, row in zip(claims, shown, strict=True):
             value = float(row[2].replace("−", "-"))

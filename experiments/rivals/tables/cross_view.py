@@ -25,9 +25,10 @@ beyond: what cameras 160 degrees apart share is mostly elevation and lighting: b
 R2 at 160 degrees is less than .9 of that at 40.
 
 Command: python -m experiments.reproduce --only=table1_cross_view --out=runs/table1_cross_view
-Cost at --scale=cpu: 4 CPU minutes of training and 4 of measuring (estimates), beside the agents of
-`table1_paradigms`, which are read.
-Expected at --scale=cpu: the 14 claims were not measured yet.
+Cost at --scale=cpu: 4 CPU minutes of training (an estimate) and 1 of measuring, beside the agents
+of `table1_paradigms`, which are read.
+Expected at --scale=cpu: 9 of 14 claims agree, 4 are not comparable. R2 is 0.971 at 40 degrees and
+0.959 at 160, the area 0.276 and 0.252, 0.503 between agents of one camera; `beyond` differs.
 """
 
 import dataclasses

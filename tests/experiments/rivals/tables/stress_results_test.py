@@ -1,3 +1,58 @@
+"""The stored runs of the stress tests: claims are judged again, and the page states their rows."""
+
+import functools
+import json
+import pathlib
+
+import pytest
+
+from experiments.rivals.tables import budget, noise, shift, stability, stress
+from socialjepa_jax.report import tables
+
+ROOT = pathlib.Path(__file__).parents[4]
+GOLDEN = ROOT / "tests" / "golden" / "rivals"
+RUNS = {  # experiment -> its module, its claims, the experiment with its rows, its tables
+    "table4_pair_noise": (noise, noise.claims, "table4_pair_noise", (noise.table, noise.sizes)),
+    "table5_shift": (shift, shift.claims, "table5_shift", (shift.table,)),
+    "table7_seeds": (stability, stability.seed_claims, "table7_seeds", (stability.seed_table,)),
+    "table8_nos_k": (stability, stability.nos_claims, "table7_seeds", (stability.nos_table,)),
+    "fig5_pair_budget": (budget, budget.claims, "fig5_pair_budget", (budget.table,)),
+}
+PAGE = (ROOT / "docs" / "tables" / "stress.md").read_text("utf-8")
+TEXT = " ".join(PAGE.split())
+
+
+@functools.cache
+def stored(name):
+    return json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+
+
+@functools.cache
+def judged(name):
+    _, claims, source, _ = RUNS[name]
+    return {claim.id: claim for claim in claims(stored(source)["rows"])}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_stored_claims_are_judged_again(name):
+    before = stored(name)["claims"]
+    assert list(judged(name)) == [claim["id"] for claim in before]
+    for claim, kept in zip(judged(name).values(), before):
+        assert claim.agrees == kept["agrees"]
+        assert claim.ours == pytest.approx(kept["ours"], rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_page_has_the_tables_and_the_count_of_claims(name):
+    module, _, source, shown = RUNS[name]
+    for table in shown:
+        assert tables.to_markdown(table(stored(source)["rows"])) in PAGE
+    agree = sum(claim.agrees is True for claim in judged(name).values())
+    assert f"`{name}`: {agree} of {len(judged(name))} claims agree." in TEXT
+    count = f"{agree} of {len(judged(name))} claims"
+    assert count in " ".join(module.__doc__.split())
+
+
 def test_sentences_of_the_page_state_the_rows():
     noisy, few, shifted, seeds, near = (
         judged("table4_pair_noise"), judged("fig5_pair_budget"), judged("table5_shift"),
