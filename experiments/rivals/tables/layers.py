@@ -19,7 +19,8 @@ beyond: without the shared factors CKA of the latents is below half of what it w
 
 Command: python -m experiments.reproduce --only=fig8_layer_cka --out=runs/table1_paradigms
 Cost at --scale=cpu: 2 minutes of one core after the training of table1_paradigms.
-Expected at --scale=cpu: the 5 claims were not measured yet.
+Expected at --scale=cpu: 2 of 5 claims agree. CKA of the patch embeddings is .95 and that of the
+latents .40 to .99; untrained agents have .95 in every layer.
 
 Shape key: B batch, N states, D features, L layers.
 """
@@ -202,7 +203,8 @@ def claims(rows: Rows) -> list[Claim]:
               f"components of the pixels have {pixels:.2f}, latents {min(latent.values()):.2f} to "
               f"{max(latent.values()):.2f}."),
         Claim("beyond", "below half in all methods", left[most], left[most] < 0.5,
-              f"the largest share that is left is {most}'s."),
+              f"the largest share that is left is {most}'s.",
+              because="kinds of objects are shared too"),
     ]  # fmt: skip
 
 
