@@ -52,6 +52,7 @@ from socialjepa_jax.objectives.vicreg import VicReg
 
 LOCAL_VIEWS, OUTPUTS, PROTOTYPES = 2, 256, 64
 CAMERAS = 2
+PIXELS = "pixel PCA"  # the control without an encoder, where methods are named
 
 _TOYS = from_config_dict(toys_ijepa.get_config())
 VIT = ViTConfig(image_size=48, patch_size=8, channels=1, width=48, depth=2, heads=3)

@@ -59,6 +59,7 @@ from experiments.findings import Finding, Rows
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
 from experiments.rivals import motion_claims
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.motion_methods import CODE, METHODS, REFERENCE, Method, columns
 from socialjepa_jax import alignment, build
 from socialjepa_jax.agents import AgentState
@@ -77,7 +78,6 @@ TUNING_SEED, FIRST_SEED = 9_000, 9_100  # of agents
 TUNING_STATES, STATES = 11, 12  # seeds of the worlds' states and actions
 SMOKE = {"data__pool": 128, "data__states": 64, "run__batch_size": 16}
 WALK = {"smoke": 64, "cpu": 3_000, "gpu": 3_000, "paper": 3_000}
-PIXELS = "pixel PCA"
 
 Outputs = dict[str, np.ndarray]  # name -> f32[A, N, D]
 

@@ -20,7 +20,7 @@ import pathlib
 
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.tables import measures, paradigms
-from experiments.rivals.tables.paradigms import mean, row_of, spearman
+from experiments.rivals.tables.reading import mean, row_of, spearman
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers.social_jepa import SOCIAL_JEPA
 from socialjepa_jax.report.tables import Column, Row, Table

@@ -39,9 +39,10 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.rivals.tables import measures, paradigms, stress
-from experiments.rivals.tables.stress import HOW, PIXELS, WHITE, Pairs, cell, mean
-from experiments.rivals.tables.trained import TUNED, World
+from experiments.rivals.methods import PIXELS
+from experiments.rivals.tables import measures, reading, stress
+from experiments.rivals.tables.stress import WHITE, Pairs, cell, mean
+from experiments.rivals.tables.trained import HOW, TUNED, World
 from socialjepa_jax import alignment
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
@@ -68,7 +69,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(world: World, name: str) -> Rows:
-    return stress.kept(NAME, world, name, lambda: of_method(world, name))
+    return world.kept(NAME, name, lambda: of_method(world, name))
 
 
 def of_method(world: World, name: str) -> Rows:
@@ -117,8 +118,7 @@ def of_white(size: int, tests: int, dim: int, r2: float) -> dict[str, Any]:
         lambda: score(*(stress.white(each, dim, r2, rng) for each in (size, tests)), False),
         WHITE_DRAWS,
     )
-    cells = {key: {"pairs": [[value]], "without": None} for key, (value, _) in found.items()}
-    return {"row": WHITE, "draw": RANDOM, "size": size, **cells}
+    return {"row": WHITE, "draw": RANDOM, "size": size, **measures.single(found)}
 
 
 def curve(rows: Rows, name: str, measure: str, draw: str, row: str = "") -> dict[int, float]:
@@ -192,7 +192,7 @@ def _rank(rows: Rows, whole: Mapping[str, float]) -> list[Claim]:
     if len(whole) < 3:
         return []
     ranks = {name: findings.values(rows, "rankme", method=name, row=RANKME)[0] for name in whole}
-    found = paradigms.spearman(whole, ranks)
+    found = reading.spearman(whole, ranks)
     note = f"pairs by objects and RankMe of {len(whole)} methods."
     return [Claim("rank", "Spearman's above .5", found, found > 0.5, note)]
 

@@ -41,8 +41,8 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import METHODS, VIT
 from experiments.rivals.tables import measures, spaces, trained
-from experiments.rivals.tables.spaces import HOW, METHOD
-from experiments.rivals.tables.trained import SEEDS, TOYS, TUNED, World
+from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables.trained import HOW, SEEDS, TOYS, TUNED, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.models.vit import SIZES, ViTConfig

@@ -39,12 +39,10 @@ from typing import Any
 import numpy as np
 
 from experiments import findings
-from experiments.alignability import jackknife
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.tables import measures, spaces, trained
-from experiments.rivals.tables.spaces import HOW, METHOD
-from experiments.rivals.tables.trained import FIRST_SEED, SEEDS, TOYS, World
-from socialjepa_jax import evaluation
+from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables.trained import FIRST_SEED, HOW, SEEDS, TOYS, World
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName
@@ -135,11 +133,7 @@ def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
     """Measures two spaces as they are, and R2 without the factors that both cameras share."""
     dataset, split = world.dataset, world.split
     found = spaces.compared(split, dataset.instance_ids, x, y, measures.RANKS)
-    features = controls.shared_factors(dataset, controls.shared_factor_names(dataset))
-    x, y = (controls.partial_out(z, features, split.train, ridge=1e-6) for z in (x, y))
-    linear_map = evaluation.fit_map(HOW, x, y, split.train)
-    beyond = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids, ("r2",))["r2"]
-    return {**found, "r2_beyond": (beyond.value, beyond.without)}
+    return {**found, "r2_beyond": measures.beyond(HOW, dataset, split, x, y)}
 
 
 def cell(rows: Rows, azimuth: int, measure: str, row: str = RowName.TRAINED) -> dict[str, Any]:

@@ -35,11 +35,11 @@ import numpy as np
 from experiments import figures, findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.rivals.tables import measures, trained
-from experiments.rivals.tables.paradigms import PIXELS, row_of
+from experiments.rivals.methods import PIXELS
+from experiments.rivals.tables import trained
+from experiments.rivals.tables.reading import row_of
 from experiments.rivals.tables.trained import TUNED, World, cross_pairs
 from socialjepa_jax import alignment
-from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.data.augment.colour import normalize
 from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.encoders import Encoders
@@ -77,21 +77,16 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(world: World, name: str) -> Rows:
-    path = world.out / FOLDER / f"{world.scale}_{name.replace(' ', '_')}.json"
     make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-    return findings.kept(path, make)
+    return world.kept(FOLDER, name, make)
 
 
-@one_blas_thread()
 def of_pixels(world: World) -> Rows:
     """Compares principal components of both cameras' pixels."""
-    split = world.split
-    x, y = (controls.pixel_pca(z, split.train, measures.RANKS) for z in world.dataset.images)
-    value = alignment.cka_debiased(x[split.test], y[split.test])
+    value = alignment.cka_debiased(*world.pixels[:, world.split.test])
     return [{"method": PIXELS, "row": RowName.PIXEL_PCA, "cka": [[[value]]]}]
 
 
-@one_blas_thread()
 def of_method(world: World, name: str) -> Rows:
     """Compares the layers of a method's agents, trained, untrained, and without shared factors."""
     world.trained(name)  # leaves the encoders

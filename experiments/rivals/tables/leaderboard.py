@@ -19,9 +19,10 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Rows
 from experiments.motion import pairs
-from experiments.rivals.tables import measures, paradigms
+from experiments.rivals.methods import PIXELS
+from experiments.rivals.tables import measures
 from experiments.rivals.tables.entrants import ENTRANTS, RIVALS
-from experiments.rivals.tables.paradigms import at_equal_work, gain, mean, row_of
+from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import html, tables
 from socialjepa_jax.report.html import Html, tag
@@ -66,19 +67,20 @@ IMAGES = (
 WORK = (*_COMMON, Column("step", "step", 0, "", "of the checkpoint"), *_COST)
 
 
-def write(rows: Rows, path: pathlib.Path) -> None:
+def write(rows: Rows, path: pathlib.Path, images: str = "Toys") -> None:
     """Writes the page.
 
     Args:
         rows: of `paradigms.measured`.
         path: of the file.
+        images: that the agents saw.
     """
     content = {
         "methods": ("Methods", _switch(rows)),
         "fails": ("How it fails, and what its R² hides", _failures(rows)),
         "columns": ("Columns", _explained()),
     }
-    subtitle = "Toys, two cameras, one encoder; 95 % intervals over objects and both agents"
+    subtitle = f"{images}, two cameras, one encoder; 95 % intervals over objects and both agents"
     head = html.join(tag("style", Html(_STYLE)), tag("script", Html(_SCRIPT)))
     page = html.page("Methods by area", subtitle, _lede(rows), content, head)
     path.write_text(page, encoding="utf-8")
@@ -108,9 +110,9 @@ def at_equal_images(rows: Rows) -> Table:
         cells |= _costs(cost) | {"gain": gain(rows, name, "area")}
         lines.append(Row(name, cells, ranked=name in RIVALS, note=_kind(name)))
     lines.sort(key=lambda row: -_value(row.cells["area"]))
-    pixels = row_of(rows, paradigms.PIXELS, RowName.PIXEL_PCA)
+    pixels = row_of(rows, PIXELS, RowName.PIXEL_PCA)
     cells = {c.key: float(np.mean(pixels[c.key]["pairs"])) for c in IMAGES if c.key in pixels}
-    lines.append(Row(paradigms.PIXELS, cells, ranked=False, kind="control", note="no training"))
+    lines.append(Row(PIXELS, cells, ranked=False, kind="control", note="no training"))
     return Table(IMAGES, lines, corner="equal images")
 
 

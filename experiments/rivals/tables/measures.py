@@ -34,8 +34,11 @@ def of_pair(
     linear_map = evaluation.fit_map(how, x, y, split.train)
     found = jackknife.estimates(linear_map, x, y, split, dataset.instance_ids, JACKKNIFED)
     measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
-    measured["r2_beyond"] = _beyond(how, dataset, split, x, y)
-    measured |= _matched(dataset, split, x, y)
+    measured["r2_beyond"] = beyond(how, dataset, split, x, y)
+    measured["area"] = area(split, dataset.instance_ids, x, y)
+    parts = [z[rows] for rows in (split.train, split.test) for z in (x, y)]
+    directions = alignment.matched_rank(*parts, ranks=RANKS).dimensions
+    measured["dimensions"] = (float(directions), None)
     scores = alignment.evaluate(linear_map, x[split.test], y[split.test], back="inverse")
     subject = evaluation.Subject("pair", split, (0, 1), x, y)
     probes = evaluation.probe_accuracies(how, dataset, subject, linear_map)
@@ -43,7 +46,7 @@ def of_pair(
     return measured | {name: (float(value), None) for name, value in exact.items()}
 
 
-def _beyond(
+def beyond(
     how: Alignment, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """R2 of W after the factors that both cameras share are regressed out of both spaces."""
@@ -54,29 +57,47 @@ def _beyond(
     return found.value, found.without
 
 
-def _matched(dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray) -> Measured:
-    """The area under R2 at equal ranks, and the canonical directions above shuffled pairs."""
+def area(
+    split: Split, objects_N: np.ndarray, x: np.ndarray, y: np.ndarray, ranks: int = RANKS
+) -> tuple[float, np.ndarray]:
+    """Returns the area under R2 at equal ranks, and the same without each object: [G].
+
+    Args:
+        split: the states that components are fitted to, and those that are tested.
+        objects_N: the object of each state.
+        x, y: [N, D] and [N, E].
+        ranks: K, see `alignment.matched_rank`.
+    """
     train, held = ([z[rows] for z in (x, y)] for rows in (split.train, split.test))
-    found = alignment.matched_rank(*train, *held, ranks=RANKS)
-    objects = dataset.instance_ids[split.test]
+    objects = objects_N[split.test]
     kept = [objects != each for each in np.unique(objects)]
-    without = areas(*train, [(held[0][rows], held[1][rows]) for rows in kept])
-    return {"area": (found.area, without), "dimensions": (float(found.dimensions), None)}
+    tests = [(held[0], held[1]), *((held[0][rows], held[1][rows]) for rows in kept)]
+    found = areas(train[0], train[1], tests, ranks)
+    return float(found[0]), found[1:]
 
 
 def areas(
-    x_train: np.ndarray, y_train: np.ndarray, tests: Sequence[tuple[np.ndarray, np.ndarray]]
+    x_train: np.ndarray,
+    y_train: np.ndarray,
+    tests: Sequence[tuple[np.ndarray, np.ndarray]],
+    ranks: int = RANKS,
 ) -> np.ndarray:
     """Returns the area under R2 at equal ranks on each of several sets of test rows.
 
     Args:
         x_train, y_train: latents [N, D] of the training rows.
         tests: latents of test rows, of both agents.
+        ranks: K.
     """
-    to_x, to_y = (alignment.principal_components(z, RANKS) for z in (x_train, y_train))
+    to_x, to_y = (alignment.principal_components(z, ranks) for z in (x_train, y_train))
     x, y = to_x(x_train), to_y(y_train)
-    curves = [alignment.rank_curve(x, y, to_x(a), to_y(b), RANKS) for a, b in tests]
+    curves = [alignment.rank_curve(x, y, to_x(a), to_y(b), ranks) for a, b in tests]
     return np.mean(curves, axis=1)
+
+
+def single(found: Mapping[str, tuple[float, np.ndarray | None]]) -> dict[str, Any]:
+    """Returns measures of one pair as the cells of a grid."""
+    return {name: {"pairs": [[value]], "without": None} for name, (value, _) in found.items()}
 
 
 def grid(

@@ -40,9 +40,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.rivals.tables import measures, paradigms, stress
-from experiments.rivals.tables.stress import HOW, WHITE, Pairs, cell, mean
-from experiments.rivals.tables.trained import World
+from experiments.rivals.tables import measures, reading, stress
+from experiments.rivals.tables.stress import WHITE, Pairs, cell, mean
+from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.study import curves
 from socialjepa_jax.records import RowName
@@ -74,9 +74,9 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     rows = [
         row
         for name in stress.METHODS[scale]
-        for row in stress.kept(NAME, world, name, lambda: of_method(world, name))  # noqa: B023
+        for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
     ]
-    return rows + stress.kept(NAME, world, WHITE, lambda: of_paper_size(counts))
+    return rows + world.kept(NAME, WHITE, lambda: of_paper_size(counts))
 
 
 def of_method(world: World, name: str) -> Rows:
@@ -120,8 +120,8 @@ def of_white(count: int, tests: int, dim: int, r2: float) -> Rows:
     rows = []
     for epsilon, fit in conditions():
         found = noisy(train, test, epsilon, fit, np.random.default_rng(1))
-        cells = {key: {"pairs": [[value]], "without": None} for key, (value, _) in found.items()}
-        rows.append({"row": WHITE, "epsilon": epsilon, "fit": fit, "pairs": count, **cells})
+        where = {"row": WHITE, "epsilon": epsilon, "fit": fit, "pairs": count}
+        rows.append({**where, **measures.single(found)})
     return rows
 
 
@@ -206,7 +206,7 @@ def _order(rows: Rows, names: list[str]) -> list[Claim]:
     if len(names) < 3:
         return []
     clean, noise = ({n: mean(rows, "r2", **_at(e, n)) for n in names} for e in (0.0, 0.3))
-    agreement = paradigms.spearman(clean, noise)
+    agreement = reading.spearman(clean, noise)
     note = f"R2 of {len(names)} methods at eps 0 and .3."
     return [Claim("order", "Spearman's above .95", agreement, agreement > 0.95, note)]
 

@@ -40,44 +40,43 @@ Expected at --scale=cpu: the 12 claims were not measured yet.
 """
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals import methods
-from experiments.rivals.tables import measures, trained
+from experiments.rivals.methods import PIXELS
+from experiments.rivals.tables import leaderboard, measures, trained
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
-from experiments.rivals.tables.trained import TUNED, Trained, World, cross_pairs
+from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of, spearman
+from experiments.rivals.tables.trained import HOW, TUNED, Trained, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
-from socialjepa_jax.alignment.threads import one_blas_thread
-from socialjepa_jax.config import Alignment
-from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
-from socialjepa_jax.report.tables import Column, Interval, Row, Table
+from socialjepa_jax.report.tables import Column, Row, Table
 
-PIXELS, PUBLISHED = "pixel PCA", "published"
-HOW = Alignment()
+PUBLISHED = "published"
 FOLDER = "table1_paradigms"
 ABOVE = ("simclr", "moco", "vicreg", "lejepa")
 BELOW = ("ijepa", "mae", "autoencoder")
-PAPER = {"ijepa": 0.8908, "mae": 0.8823, "simclr": 0.6778, "autoencoder": 0.6109}
+PAPER = ("ijepa", "mae", "simclr", "autoencoder")  # by the R2 of its table 1
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
     """Trains and measures every method, or reads what an earlier call left in `out`.
+
+    Writes `table1_paradigms.html`, the methods as one sortable page.
 
     Args:
         scale, out: of the run.
         eth80: file of photographs, on which the agents train instead of the toys.
     """
     rows = measured(scale, out, eth80)
+    images = "ETH-80" if eth80 else "Toys"
+    leaderboard.write(rows, out / f"{FOLDER}.html", images)
     return Finding(
-        f"Learning paradigms under one protocol, {'ETH-80' if eth80 else 'toys'}",
+        f"Learning paradigms under one protocol: {images}",
         claims(rows),
         {"": bars(rows)},
         rows,
@@ -93,25 +92,21 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
 def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     """Returns the rows of all methods, which are trained and measured where they are missing."""
     world = World(scale, out, eth80)
-
-    def kept(name: str) -> Rows:
-        path = out / FOLDER / f"{world.stem}_{name.replace(' ', '_')}.json"
-        make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-        return findings.kept(path, make)
-
-    return [row for name in (PIXELS, *ENTRANTS) for row in kept(name)]
+    return [row for name in (PIXELS, *ENTRANTS) for row in rows_of(world, name)]
 
 
-@one_blas_thread()
+def rows_of(world: World, name: str) -> Rows:
+    """Returns the rows of one method, or of the components of the pixels."""
+    make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
+    return world.kept(FOLDER, name, make)
+
+
 def of_pixels(world: World) -> Rows:
     """Measures the principal components of both cameras' pixels, as many as latents have."""
-    train = world.split.train
-    x, y = (controls.pixel_pca(each, train, measures.RANKS) for each in world.dataset.images)
-    cells = measures.grid([(0, 1)], lambda *_: _pair(world, x, y), 1)
-    return [{"method": PIXELS, "row": RowName.PIXEL_PCA, **cells}]
+    cells = measures.grid([(0, 1)], lambda i, j: _pair(world, *world.pixels[[i, j]]), 1)
+    return [{"row": RowName.PIXEL_PCA, **cells}]
 
 
-@one_blas_thread()
 def of_method(world: World, name: str) -> Rows:
     """Measures a method's agents before and after training, and at every checkpoint."""
     found = world.trained(name)
@@ -124,7 +119,7 @@ def of_method(world: World, name: str) -> Rows:
     published = measures.grid([(TUNED, TUNED + 1)], lambda i, j: _pair(world, z[i], z[j]), 1)
     rows.append({"row": PUBLISHED, **published})
     rows += [checkpoint(world, found, number) for number in range(len(found.steps))]
-    return [*found.rows, *({"method": name, **row} for row in rows)]
+    return [*found.rows, *rows]
 
 
 def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
@@ -149,42 +144,17 @@ def checkpoint(world: World, found: Trained, number: int) -> dict[str, Any]:
         "loss": [None if np.isnan(x) else float(x) for x in found.losses[number, :TUNED]],
         "rankme": [float(alignment.effective_rank(z[split.test])) for z in z_AND[:TUNED]],
         "probe_own": [trained.accuracy(world, z) for z in z_AND[:TUNED]],
-        "area": _square(area),
+        "area": square(area),
     } | {
-        name: _square([scores[pair][name] for pair in cross_pairs()])
+        name: square([scores[pair][name] for pair in cross_pairs()])
         for name in ("r2", "dsc", "nos@10", "kappa", "kappa_effective")
     }
 
 
-def _square(values: list[float]) -> list[list[float]]:
+def square(values: list[float]) -> list[list[float]]:
+    """Returns the values of all pairs as a plain grid, a row for each agent of the first camera."""
     plain: list[list[float]] = np.reshape(values, (trained.SEEDS, -1)).astype(float).tolist()
     return plain
-
-
-def row_of(rows: Rows, name: str, row: str = RowName.TRAINED) -> dict[str, Any]:
-    """Returns a method's only row of a kind."""
-    return findings.select(rows, method=name, row=row)[0]
-
-
-def mean(rows: Rows, name: str, measure: str, row: str = RowName.TRAINED) -> float:
-    """Returns the mean of a measure over pairs."""
-    return float(np.mean(row_of(rows, name, row)[measure]["pairs"]))
-
-
-def at_equal_work(rows: Rows, name: str) -> dict[str, Any]:
-    """Returns a method's last checkpoint that costs no more than the cheapest rival's whole run."""
-
-    def flops(name: str, step: int) -> float:
-        return float(row_of(rows, name, "cost")["flops"]) * step
-
-    points = {each: findings.select(rows, method=each, row="checkpoint") for each in RIVALS}
-    budget = min(flops(each, found[-1]["step"]) for each, found in points.items())
-    return [row for row in points[name] if flops(name, row["step"]) <= budget][-1]
-
-
-def spearman(x: Mapping[str, float], y: Mapping[str, float]) -> float:
-    """Returns the rank correlation of two numbers over methods."""
-    return float(stats.spearmanr(list(x.values()), [y[name] for name in x]).statistic)
 
 
 def claims(rows: Rows) -> list[Claim]:
@@ -241,13 +211,6 @@ def claims(rows: Rows) -> list[Claim]:
         Claim("tuning", "area within .1", tuned[moved], abs(tuned[moved]) <= 0.1,
               f"the largest difference is {moved}'s; the published settings have one pair."),
     ]  # fmt: skip
-
-
-def gain(rows: Rows, name: str, measure: str) -> Interval:
-    """Returns trained less untrained, paired, with its interval."""
-    return measures.interval(
-        row_of(rows, name)[measure], row_of(rows, name, RowName.UNTRAINED)[measure]
-    )
 
 
 def _ranked(rows: Rows) -> list[str]:

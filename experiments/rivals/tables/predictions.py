@@ -66,8 +66,8 @@ from experiments.rivals.tables.environments import (
     TOYS_ELSEWHERE,
     UNTRAINED,
 )
-from experiments.rivals.tables.spaces import HOW, METHOD
-from experiments.rivals.tables.trained import World
+from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import evaluation
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers.social_jepa import SMALLNORB, SOCIAL_JEPA
@@ -102,14 +102,14 @@ def checkpoints(world: World, name: str) -> Rows:
     """Returns one row for each checkpoint of a method, the first of untrained agents."""
 
     def make() -> Rows:
-        found = world.trained(name)
-        full = [paradigms.checkpoint(world, found, n) for n in range(len(found.steps))]
+        full = findings.select(paradigms.rows_of(world, name), row="checkpoint")
+        latents = world.trained(name).latents
         return [
-            {"part": "checkpoint", "method": name, **{key: row[key] for key in KEPT}, "kappa": k}
-            for row, k in zip(full, (kappas(world, z) for z in found.latents), strict=True)
+            {"part": "checkpoint", **{key: row[key] for key in KEPT}, "kappa": kappas(world, z)}
+            for row, z in zip(full, latents, strict=True)
         ]
 
-    return findings.kept(world.out / FOLDER / f"{world.scale}_{name}.json", make)
+    return world.kept(FOLDER, name, make)
 
 
 def kappas(world: World, z_AND: np.ndarray) -> list[list[float]]:
@@ -118,8 +118,7 @@ def kappas(world: World, z_AND: np.ndarray) -> list[list[float]]:
         evaluation.fit_map(HOW, z_AND[i], z_AND[j], world.split.train)
         for i, j in trained.cross_pairs()
     ]
-    found: list[list[float]] = np.reshape([spaces.kappa(each) for each in maps], (3, -1)).tolist()
-    return found
+    return paradigms.square([spaces.kappa(each) for each in maps])
 
 
 def methods(rows: Rows) -> list[str]:

@@ -36,10 +36,9 @@ from scipy.spatial.distance import cdist
 from experiments import figures, findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.tables import measures, trained
-from experiments.rivals.tables.paradigms import mean, row_of
+from experiments.rivals.tables.reading import mean, row_of
 from experiments.rivals.tables.spectrum import KINDS, fitted
 from experiments.rivals.tables.trained import World, cross_pairs
-from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Column, Row, Table
@@ -70,11 +69,9 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(world: World, name: str) -> Rows:
-    path = world.out / FOLDER / f"{world.scale}_{name}.json"
-    return findings.kept(path, lambda: of_method(world, name))
+    return world.kept(FOLDER, name, lambda: of_method(world, name))
 
 
-@one_blas_thread()
 def of_method(world: World, name: str) -> Rows:
     """Measures trained agents, untrained agents, and wrong pairs of the trained."""
 

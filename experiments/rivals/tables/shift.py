@@ -39,9 +39,10 @@ import numpy as np
 from experiments.alignability import jackknife
 from experiments.alignability.jackknife import Estimate
 from experiments.findings import Claim, Finding, Rows
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables import measures, stress
-from experiments.rivals.tables.stress import HOW, PIXELS, cell, mean
-from experiments.rivals.tables.trained import World
+from experiments.rivals.tables.stress import cell, mean
+from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import evaluation
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.evaluation import shift
@@ -72,7 +73,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(world: World, name: str) -> Rows:
-    return stress.kept(NAME, world, name, lambda: of_method(world, name))
+    return world.kept(NAME, name, lambda: of_method(world, name))
 
 
 def of_method(world: World, name: str) -> Rows:

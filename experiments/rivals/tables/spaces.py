@@ -5,26 +5,24 @@ Shape key: A agents, N states, D features of x, E features of y, G objects.
 
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from experiments.alignability import jackknife
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
-from experiments.rivals.tables import trained
+from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.entrants import ENTRANTS
 from experiments.rivals.tables.measures import Measured
-from experiments.rivals.tables.trained import World
+from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.agents import AgentState
-from socialjepa_jax.config import Alignment, Experiment
+from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.evaluation.latents import encode_states
 from socialjepa_jax.evaluation.splits import Split
 
 METHOD = "ijepa"
-HOW = Alignment()
 
 Encode = Callable[[InMemory, AgentState], np.ndarray]
 
@@ -79,7 +77,7 @@ def compared(
     names = ("r2", "dsc", "nos@10", "rankme")
     found = jackknife.estimates(linear_map, x, y, split, objects_N, names)
     measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
-    measured["area"] = _area(split, objects_N, x, y, ranks)
+    measured["area"] = measures.area(split, objects_N, x, y, ranks)
     measured["kappa"] = (kappa(linear_map), None)
     return measured
 
@@ -92,19 +90,3 @@ def kappa(linear_map: alignment.LinearMap) -> float:
     """
     values = linear_map.singular_values
     return float(values[0] / values[-2])
-
-
-def _area(
-    split: Split, objects_N: np.ndarray, x: np.ndarray, y: np.ndarray, ranks: int
-) -> tuple[float, np.ndarray]:
-    """The area on all held-out objects, and without each of them: [G]."""
-    fits = [alignment.principal_components(z[split.train], ranks) for z in (x, y)]
-    first = [to(z[split.train]) for to, z in zip(fits, (x, y))]
-    held = [to(z[split.test]) for to, z in zip(fits, (x, y))]
-    objects = objects_N[split.test]
-
-    def area(rows: Any) -> float:
-        return float(alignment.rank_curve(*first, *(z[rows] for z in held), ranks).mean())
-
-    without = [area(objects != each) for each in np.unique(objects)]
-    return area(slice(None)), np.array(without)

@@ -37,14 +37,15 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables import measures, spaces, trained
 from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.paradigms import ABOVE, HOW, PIXELS, mean, row_of, spearman
-from experiments.rivals.tables.trained import World, cross_pairs
+from experiments.rivals.tables.paradigms import ABOVE
+from experiments.rivals.tables.reading import mean, row_of, spearman
+from experiments.rivals.tables.stress import METHODS
+from experiments.rivals.tables.trained import HOW, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.alignment import LinearMap
-from socialjepa_jax.alignment.threads import one_blas_thread
-from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
@@ -52,7 +53,6 @@ from socialjepa_jax.report.papers.social_jepa import SOCIAL_JEPA
 from socialjepa_jax.report.tables import Column, Row, Table
 
 FOLDER = "fig9_spectrum"
-METHODS = {"smoke": ("ijepa",)}  # of other scales: all rivals
 KINDS = (RowName.TRAINED, RowName.UNTRAINED, RowName.MISMATCHED)
 WRONG_SEED = 0  # of the order of wrong pairs
 DRAWN = ("ijepa", "mae", "simclr", "lejepa")
@@ -61,7 +61,7 @@ DRAWN = ("ijepa", "mae", "simclr", "lejepa")
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Fits W for every method of `trained` and its controls."""
     world = World(scale, out)
-    names = METHODS.get(scale, tuple(RIVALS))
+    names = METHODS[scale]
     rows = [row for name in (PIXELS, *names) for row in _kept(world, name)]
     return Finding(
         "The spectrum of W",
@@ -74,22 +74,16 @@ def run(scale: str, out: pathlib.Path) -> Finding:
 
 
 def _kept(world: World, name: str) -> Rows:
-    path = world.out / FOLDER / f"{world.scale}_{name.replace(' ', '_')}.json"
     make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-    return findings.kept(path, make)
+    return world.kept(FOLDER, name, make)
 
 
-@one_blas_thread()
 def of_pixels(world: World) -> Rows:
     """Measures W between principal components of both cameras' pixels."""
-    x, y = (
-        controls.pixel_pca(each, world.split.train, measures.RANKS) for each in world.dataset.images
-    )
-    found = spectra(world.split, np.stack([x, y]), [(0, 1)], 1, RowName.PIXEL_PCA)
+    found = spectra(world.split, world.pixels, [(0, 1)], 1, RowName.PIXEL_PCA)
     return [{"method": PIXELS, "row": RowName.PIXEL_PCA, **found}]
 
 
-@one_blas_thread()
 def of_method(world: World, name: str) -> Rows:
     """Measures W between a method's agents before and after training, and of wrong pairs."""
     found = world.trained(name)

@@ -40,9 +40,10 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.rivals.tables import measures, paradigms, stress
-from experiments.rivals.tables.stress import HOW, PIXELS, cell, mean
-from experiments.rivals.tables.trained import World
+from experiments.rivals.methods import PIXELS
+from experiments.rivals.tables import measures, reading, stress
+from experiments.rivals.tables.stress import cell, mean
+from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
@@ -81,7 +82,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     return [
         row
         for name in (*stress.METHODS[scale], PIXELS)
-        for row in stress.kept(NAME, world, name, lambda: of_method(world, name))  # noqa: B023
+        for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
     ]
 
 
@@ -151,7 +152,7 @@ def _level(rows: Rows, of: dict[str, float]) -> list[Claim]:
     if len(of) < 3:
         return []
     means = {name: mean(rows, "r2", method=name, row=RowName.TRAINED) for name in of}
-    found = paradigms.spearman(means, of)
+    found = reading.spearman(means, of)
     note = f"R2 and its spread over {len(of)} methods."
     return [Claim("level", "Spearman's below -.3", found, found < -0.3, note)]
 

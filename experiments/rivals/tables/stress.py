@@ -16,22 +16,19 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Rows
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.measures import Measured
 from experiments.rivals.tables.trained import World
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.study import scores as study_scores
-from socialjepa_jax.alignment.threads import one_blas_thread
-from socialjepa_jax.config import Alignment
-from socialjepa_jax.evaluation import controls
 from socialjepa_jax.records import RowName
 
 METHODS: Mapping[str, tuple[str, ...]] = {"smoke": ("ijepa",)} | dict.fromkeys(
     ("cpu", "gpu", "paper"), tuple(RIVALS)
 )
-HOW = Alignment()
-PIXELS, WHITE = "pixel PCA", "white"
+WHITE = "white"
 FLOOR = 1e-8  # of W's singular values over the first: the last LayerNorm leaves one below it
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -66,23 +63,12 @@ class Space:
 def spaces(world: World, name: str) -> list[Space]:
     """Returns a method's trained and untrained agents, or the components of the pixels."""
     if name == PIXELS:
-        train = world.split.train
-        both = [
-            controls.pixel_pca(images, train, measures.RANKS) for images in world.dataset.images
-        ]
-        return [Space(RowName.PIXEL_PCA, np.stack(both), [(0, 1)])]
+        return [Space(RowName.PIXEL_PCA, world.pixels, [(0, 1)])]
     found, pairs = world.trained(name), trained.cross_pairs()
     return [
         Space(RowName.TRAINED, found.final, pairs),
         Space(RowName.UNTRAINED, found.untrained, pairs),
     ]
-
-
-def kept(experiment: str, world: World, name: str, make: Callable[[], Rows]) -> Rows:
-    """Returns a method's rows, measured if an earlier call has not left them in `world.out`."""
-    path = world.out / experiment / f"{world.scale}_{name.replace(' ', '_')}.json"
-    with one_blas_thread():
-        return findings.kept(path, lambda: [{"method": name, **row} for row in make()])
 
 
 def scores(

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import pathlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,14 @@ from experiments.findings import Rows
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
 from experiments.rivals import methods, toys
+from experiments.rivals.tables import measures
 from experiments.rivals.tables.entrants import ENTRANTS, Supervised
 from socialjepa_jax import collaboration
 from socialjepa_jax.agents import AgentState
-from socialjepa_jax.config import Agents, Experiment
+from socialjepa_jax.alignment.threads import one_blas_thread
+from socialjepa_jax.config import Agents, Alignment, Experiment
 from socialjepa_jax.data.base import ViewDataset
+from socialjepa_jax.evaluation import controls
 from socialjepa_jax.evaluation.latents import encode_states
 from socialjepa_jax.evaluation.splits import Split, splits
 from socialjepa_jax.performance import flops
@@ -46,6 +50,7 @@ CAMERAS = methods.CAMERAS
 TUNED = SEEDS * CAMERAS  # agents with the chosen trial; those after them have the published one
 CATEGORIES = 8  # of ETH-80
 FOLDER = "rivals_tables"
+HOW = Alignment()  # W of all tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +121,26 @@ class World:
     def split(self) -> Split:
         """Held-out objects."""
         return splits(self.dataset)[0]
+
+    @functools.cached_property
+    def pixels(self) -> np.ndarray:
+        """Principal components of both cameras' pixels, as many as latents have: f32[2, N, D]."""
+        train = self.split.train
+        images = self.dataset.images
+        return np.stack([controls.pixel_pca(each, train, measures.RANKS) for each in images])
+
+    def kept(self, folder: str, name: str, make: Callable[[], Rows]) -> Rows:
+        """Returns a method's rows of an experiment, measured if `out` does not hold them.
+
+        Args:
+            folder: of the experiment in `out`.
+            name: of the method or control; every row gets it as "method".
+            make: measures the rows, with one thread for NumPy's products: what else is running
+                would be waited for.
+        """
+        path = self.out / folder / f"{self.stem}_{name.replace(' ', '_')}.json"
+        with one_blas_thread():
+            return findings.kept(path, lambda: [{"method": name, **row} for row in make()])
 
     def trained(self, name: str) -> Trained:
         """Returns the agents of a method, trained if an earlier call has not left them in `out`."""

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.rivals.tables import leaderboard
+from experiments.rivals.tables import leaderboard, paradigms
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
-from tests.experiments.rivals.tables import paradigms_test
+from tests.experiments.rivals.tables import made as usual
 
 VOID = {"img", "br", "meta", "input"}
 
 
 def made(change=None, points=None, trials=None):
     """Rows of all methods; `points` and `trials` change I-JEPA's checkpoints and trials."""
-    rows = paradigms_test.made(change)
+    rows = usual.made(change)
     extra = {"dsc": 0.4, "nos@10": 0.6, "kappa_effective": 20.0}
     for row in findings.select(rows, row="checkpoint"):
         row |= {key: np.full((3, 3), value).tolist() for key, value in extra.items()}
@@ -40,6 +40,16 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "leaderboard.html"
     leaderboard.write(made(), path)
     return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("eth80", "images"), [(None, "Toys"), ("file.npz", "ETH-80")])
+def test_a_run_leaves_the_methods_as_one_page(tmp_path, monkeypatch, eth80, images):
+    asked = []
+    monkeypatch.setattr(paradigms, "measured", lambda *given: asked.append(given) or made())
+    found = paradigms.run("cpu", tmp_path, eth80)
+    assert asked == [("cpu", tmp_path, eth80)] and found.title.endswith(images)
+    page = (tmp_path / "table1_paradigms.html").read_text("utf-8")
+    assert f"{images}, two cameras" in page and all(name in page for name in ENTRANTS)
 
 
 class Reader(HTMLParser):
@@ -159,7 +169,7 @@ QUIET = {"rankme": 20.0, "probe_own": 0.4, "probe_transferred": 0.3, "r2_beyond"
 def test_what_r2_hides_is_read_from_the_rows(change, gained, expected):
     rows = made({"ijepa": QUIET | {"published": 0.3} | change})
     untrained = findings.select(rows, method="ijepa", row="untrained")[0]
-    untrained["r2"] = paradigms_test.cell(0.9 - gained)
+    untrained["r2"] = usual.cell(0.9 - gained)
     assert expected in leaderboard.what_r2_hides(rows, "ijepa")
 
 

@@ -55,6 +55,38 @@ def test_pairs_are_all_tuned_agents_of_unlike_cameras():
                                      (2, 4), (2, 5)]  # fmt: skip
 
 
+def test_rows_of_an_experiment_are_measured_once_and_named(tmp_path):
+    calls = []
+
+    def make():
+        calls.append(1)
+        return [{"row": "a", "value": 1.5}, {"row": "b"}]
+
+    expected = [{"method": "pixel PCA", "row": "a", "value": 1.5},
+                {"method": "pixel PCA", "row": "b"}]  # fmt: skip
+    for world in (trained.World("cpu", tmp_path), trained.World("cpu", tmp_path)):
+        assert world.kept("table", "pixel PCA", make) == expected
+    assert len(calls) == 1 and (tmp_path / "table" / "cpu_pixel_PCA.json").exists()
+    trained.World("cpu", tmp_path, "photographs.npz").kept("table", "pixel PCA", make)
+    assert len(calls) == 2
+
+
+def test_pixels_are_the_components_of_both_cameras(tmp_path):
+    world = trained.World("cpu", tmp_path)
+    rng = np.random.default_rng(0)
+    light = rng.uniform(20, 180, (2, 70, 1, 1, 1))  # one direction stands out
+    images = (light + rng.integers(0, 60, (2, 70, 8, 8, 1))).astype(np.uint8)
+    world.__dict__["dataset"] = types.SimpleNamespace(images=images)  # in place of the rendered
+    world.__dict__["split"] = types.SimpleNamespace(train=np.arange(60))
+    assert world.pixels.shape == (2, 70, 48)
+    flat = images[1].reshape(70, -1) / 255
+    flat = flat - flat[:60].mean(0)
+    components = np.linalg.svd(flat[:60], full_matrices=False)[2][:48]
+    expected = flat @ components.T  # up to a rotation, which keeps inner products
+    found = world.pixels[1].astype(float)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)
+
+
 def test_checkpoints_hold_the_mean_loss_since_the_last(monkeypatch):
     """Encoded at 0 and at every share of the steps; the other calls are only counted."""
     run = types.SimpleNamespace(steps=40, steps_per_call=2)
