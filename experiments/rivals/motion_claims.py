@@ -102,7 +102,7 @@ def plot(rows: Rows) -> Plot:
     ]  # fmt: skip
     figure = figures.bars(
         [name.replace(" ", "\n") for name in (*found, *pixels)], series,
-        title="R² on held-out states", y_label="R²", width=style.FULL_WIDTH, height=3.4,
+        title="R² on held-out states", y_label="R²", width=1.5 * style.FULL_WIDTH, height=3.4,
     )  # fmt: skip
     return Plot(figure, "R2 of the state and of W for every method on the moving world",
                 "Means over pairs of agents; the first methods see pairs.")  # fmt: skip
