@@ -34,9 +34,10 @@ tuning: with the published settings no method's area differs by more than .1.
 
 Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms \
     [--eth80=eth80_96.npz]
-Cost at --scale=cpu: about 150 CPU minutes, 75 minutes of two cores; finished methods are kept, and
-all other tables of this folder read them.
-Expected at --scale=cpu: the 12 claims were not measured yet.
+Cost at --scale=cpu: 140 CPU minutes of training and 16 of measuring, of two shared cores; finished
+methods are kept, and all other tables of this folder read them.
+Expected at --scale=cpu: 5 of 12 claims agree. By area SwAV is first (.376), by R2 of W I-JEPA
+(.959, RankMe 4.8); training adds to the area of 8 methods. VICReg has .413 on masks, .225 on crops.
 """
 
 import pathlib
