@@ -96,7 +96,7 @@ def test_sentences_state_the_rows():
          [area("vicreg_masked"), area("vicreg")]),
         ("is worse ({:.3f} for {:.3f})",
          [mean(ROWS, name, "probe_own") for name in ("vicreg_masked", "vicreg")]),
-        ("of the pixels ({:.0f}; the most are SwAV's {:.1f}), whose area ({:.3f})",
+        ("of the pixels ({:.0f}; of the twelve, SwAV has the most, {:.1f}), whose area ({:.3f})",
          [pixels["dimensions"], directions["swav"], pixels["area"]]),
     ]:  # fmt: skip
         assert sentence.format(*values) in TEXT
