@@ -34,6 +34,8 @@ def commands():
             words = shlex.split(part) if re.match(r"\s*(python -m|socialjepa-)", part) else []
             if words[:1] == ["python"]:
                 yield words[2], words[3:]
+            elif words[1:2] == ["apply"]:
+                yield f"{SCRIPTS[words[0]]} apply", words[2:]
             elif words:
                 yield SCRIPTS[words[0]], words[1:]
 
@@ -44,7 +46,7 @@ MODULES = sorted({module for module, _ in commands()} | set(SCRIPTS.values()))
 @pytest.fixture(scope="module")
 def helps():
     """Exit code, stdout and stderr of every command with `--helpfull`, by module."""
-    running = {module: Command(module, "--helpfull", folder=ROOT) for module in MODULES}
+    running = {name: Command(*name.split(), "--helpfull", folder=ROOT) for name in MODULES}
     return {module: command.end() for module, command in running.items()}
 
 
@@ -59,8 +61,9 @@ def unknown(words, known):
     return {n for n in names if n not in known and n.removeprefix("no") not in known}
 
 
-def test_it_can_be_read_at_once():
-    assert len(TEXT.splitlines()) < 200
+def test_it_and_the_build_notes_can_be_read_at_once():
+    notes = (ROOT / "BUILD_NOTES.md").read_text()
+    assert len(TEXT.splitlines()) < 200 and len(notes.splitlines()) < 200
 
 
 def test_there_are_commands():

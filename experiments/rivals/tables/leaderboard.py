@@ -64,6 +64,14 @@ IMAGES = (
     Column("probe_transferred", "carried probe", 3, "max", "the other camera's, by W⁻¹", True),
     *_COST,
 )
+SHORT = (
+    tables.Column("area", "area, by which we rank", best="max"),
+    tables.Column("untrained", "area, untrained"),
+    tables.Column("adds", "training adds"),
+    tables.Column("r2", "R² of W", best="max"),
+    tables.Column("rankme", "RankMe", 1),
+    tables.Column("dimensions", "directions", 1),
+)
 WORK = (*_COMMON, Column("step", "step", 0, "", "of the checkpoint"), *_COST)
 
 
@@ -87,16 +95,22 @@ def write(rows: Rows, path: pathlib.Path, images: str = "Toys") -> None:
 
 
 def markdown(rows: Rows) -> str:
-    """Returns the rivals by area in six columns, as a Markdown table."""
-    keys = ("area", "r2", "rankme", "probe_own", "probe_transferred")
-    columns = [column for column in IMAGES if column.key in keys]
-    lines = [
-        Row(row.label, {**row.cells, "adds": adds(row.cells["gain"])}, note=row.note)
-        for row in at_equal_images(rows).rows
-        if row.label in RIVALS
-    ]
-    last = tables.Column("adds", "training adds to the area")
-    return tables.to_markdown(Table([*columns, last], lines, corner="equal images"))
+    """Returns the rivals by area, then the components of the pixels, as a short Markdown table.
+
+    Only the area has its intervals; the other numbers are means over pairs.
+    """
+    lines = [_short(rows, row) for row in at_equal_images(rows).rows if row.label in RIVALS]
+    keys = ("area", "r2", "rankme", "dimensions")
+    pixels = {key: mean(rows, PIXELS, key, RowName.PIXEL_PCA) for key in keys}
+    lines.append(Row(PIXELS, pixels, ranked=False))
+    return tables.to_markdown(Table(SHORT, lines, corner="method"))
+
+
+def _short(rows: Rows, row: Row) -> Row:
+    cells = {key: mean(rows, row.label, key) for key in ("r2", "rankme", "dimensions")}
+    cells["untrained"] = mean(rows, row.label, "area", RowName.UNTRAINED)
+    shown = {"area": row.cells["area"], "adds": adds(row.cells["gain"])}
+    return Row(row.label, {**shown, **cells})
 
 
 def at_equal_images(rows: Rows) -> Table:

@@ -173,9 +173,16 @@ def test_what_r2_hides_is_read_from_the_rows(change, gained, expected):
     assert expected in leaderboard.what_r2_hides(rows, "ijepa")
 
 
-def test_the_small_table_has_the_rivals_in_the_order_of_the_page(read):
+def test_the_short_table_has_the_rivals_in_the_order_of_the_page(read):
     lines = leaderboard.markdown(made()).strip().splitlines()
-    names = [line.split("|")[1].strip() for line in lines[2:]]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    names = [line[0] for line in cells[2:]]
     shown = [line[0] for line in read.tables[0][1:] if line[0] in RIVALS]
-    assert names == shown and len(names) == len(RIVALS)
-    assert lines[0].split("|")[-2].strip() == "training adds to the area"
+    assert names == [*shown, "pixel PCA"] and len(shown) == len(RIVALS)
+    assert [line[3] for line in cells] == [
+        "training adds", "---:", *["yes"] * len(RIVALS), "–"
+    ]  # fmt: skip
+    assert {line[2] for line in cells[2:-1]} == {"0.200"}  # of the untrained
+    assert cells[-1] == ["pixel PCA", "20.000", "–", "–", "20.000", "20.0", "20.0"]
+    best = [[line[k].strip("*") for line in cells[2:] if line[k].startswith("**")] for k in (1, 4)]
+    assert [len(column) for column in best] == [1, 1] and best[1] == ["0.950"]

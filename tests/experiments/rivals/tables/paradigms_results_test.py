@@ -6,13 +6,14 @@ import pathlib
 import pytest
 
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import baselines, paradigms
+from experiments.rivals.tables import baselines, leaderboard, paradigms
 from experiments.rivals.tables.entrants import ENTRANTS, RIVALS
 from experiments.rivals.tables.reading import gain, mean
 from socialjepa_jax.report import tables
 
 ROOT = pathlib.Path(__file__).parents[4]
 GOLDEN = ROOT / "tests" / "golden" / "rivals"
+README = (ROOT / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "tables" / "paradigms.md").read_text("utf-8")
 TEXT = " ".join(PAGE.split())
 ROWS = [
@@ -51,6 +52,20 @@ def test_the_page_has_the_tables_of_the_rows():
         assert tables.to_markdown(table) in PAGE
 
 
+def test_the_readme_has_the_short_table_of_the_rows():
+    assert leaderboard.markdown(ROWS) in README
+    text = " ".join(README.split())
+    adds = {key: sum(gain(ROWS, name, key).low > 0 for name in RIVALS) for key in ("area", "r2")}
+    assert f"At equal ranks it does, for {adds['area']} of {len(RIVALS)} methods" in text
+    assert adds["r2"] == 1 and "methods (by R² of W for one)" in text
+    assert f"at equal ranks {adds['area']} of {len(RIVALS)} methods" in text
+    above = [name for name in RIVALS if area(name) > mean(ROWS, PIXELS, "area", "pixel_pca")]
+    assert above == ["swav"] and "only SwAV passes the components of the pixels in area" in text
+    most = max(mean(ROWS, name, "dimensions") for name in RIVALS)
+    assert most < mean(ROWS, PIXELS, "dimensions", "pixel_pca")
+    assert "none has as many directions" in text
+
+
 def test_counts_are_those_of_the_claims():
     first = {claim.id: claim for claim in paradigms.claims(ROWS)}
     assert f"{sum(c.agrees for c in first.values())} of {len(first)} predictions agree" in TEXT
@@ -59,8 +74,6 @@ def test_counts_are_those_of_the_claims():
     assert agree == ["first/r2"] and "1 of the 6 claims" in TEXT and len(second) == 6
     adds = [name for name in RIVALS if gain(ROWS, name, "area").low > 0]
     assert f"to the area of {len(adds)} of {len(RIVALS)} methods" in TEXT
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert f"At equal ranks it does, for {len(adds)} of {len(RIVALS)} methods" in readme
     assert {*RIVALS} - {*adds} == {"mae", "autoencoder", "lejepa", "dinov2"}
     assert gain(ROWS, "dinov2", "area").high < 0 < gain(ROWS, "ijepa", "r2_beyond").low
 
