@@ -5,9 +5,8 @@ import types
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import environments, predictions, spaces
-from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.environments import (
+from experiments.rivals.predictions import agents, environments, theory
+from experiments.rivals.predictions.environments import (
     BROKEN,
     ENVIRONMENTS,
     MOVING,
@@ -16,6 +15,7 @@ from experiments.rivals.tables.environments import (
     TOYS_ELSEWHERE,
     UNTRAINED,
 )
+from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.trained import World
 from socialjepa_jax.alignment import evaluate, fit, matched_rank
 from socialjepa_jax.config import from_config_dict, to_config_dict
@@ -63,7 +63,7 @@ def table(change=None, area=AREA, kappa=KAPPA):
 
 
 def judged(rows):
-    return {claim.id: claim for claim in predictions.claims(rows)}
+    return {claim.id: claim for claim in theory.claims(rows)}
 
 
 def failed(rows):
@@ -121,21 +121,21 @@ def test_the_step_explains_less_where_the_loss_turns_with_the_area():
             level -= 0.001 * list(RIVALS).index(row["method"])
             row["area"] = (level - 0.2 * DEVIATIONS).tolist()
     assert "time" in failed(rows) and judged(rows)["time"].ours == 0
-    assert predictions.with_loss(rows, "ijepa", "area") == pytest.approx(-1)
+    assert theory.with_loss(rows, "ijepa", "area") == pytest.approx(-1)
 
 
 def test_tables_have_every_method_and_environment():
     rows = table()
-    found = {row.label: row.cells for row in predictions.methods_table(rows).rows}
+    found = {row.label: row.cells for row in theory.methods_table(rows).rows}
     assert list(found) == list(RIVALS)
     assert found["ijepa"]["r2"] == pytest.approx(-1)
     assert found["ijepa"]["nos@10"] == pytest.approx(1)
-    found = {row.label: row.cells for row in predictions.environments_table(rows).rows}
+    found = {row.label: row.cells for row in theory.environments_table(rows).rows}
     assert list(found) == list(AREA)
     assert found[SAME]["lost"] is None
     assert found[MOVING]["lost"].value == pytest.approx(0.2)
     assert found[SHUFFLED]["kappa"] == 300
-    assert len(predictions.plot(rows).figure.axes[0].get_lines()) == len(RIVALS)
+    assert len(theory.plot(rows).figure.axes[0].get_lines()) == len(RIVALS)
 
 
 def test_spaces_are_compared_on_held_out_rows():
@@ -143,7 +143,7 @@ def test_spaces_are_compared_on_held_out_rows():
     x, y = (rng.normal(size=(80, width)) for width in (6, 4))
     y = y + x[:, :4]
     split = Split("instance", np.arange(50), np.arange(50, 80))
-    found = spaces.compared(split, np.arange(80) // 4, x, y, 3)
+    found = agents.compared(split, np.arange(80) // 4, x, y, 3)
     expected = evaluate(fit(x[:50], y[:50]), x[50:], y[50:], back="inverse")
     for name in ("r2", "nos@10"):
         assert found[name][0] == pytest.approx(expected[name], abs=1e-6)

@@ -40,8 +40,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.rivals.tables import measures, reading, stress
-from experiments.rivals.tables.stress import WHITE, Pairs, cell, mean
+from experiments.rivals.stress import spaces
+from experiments.rivals.stress.spaces import WHITE, Pairs, cell, mean
+from experiments.rivals.tables import measures, reading
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.study import curves
@@ -73,7 +74,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     counts = PAPER_PAIRS.get(scale, PAPER_PAIRS["cpu"])
     rows = [
         row
-        for name in stress.METHODS[scale]
+        for name in spaces.METHODS[scale]
         for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
     ]
     return rows + world.kept(NAME, WHITE, lambda: of_paper_size(counts))
@@ -81,7 +82,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
 
 def of_method(world: World, name: str) -> Rows:
     """Measures the trained agents of a method, and white latents with as many pairs and its R2."""
-    space, train, test = stress.spaces(world, name)[0], world.split.train, world.split.test
+    space, train, test = spaces.spaces(world, name)[0], world.split.train, world.split.test
 
     def of_pair(x: np.ndarray, y: np.ndarray, rng: np.random.Generator, **how: Any):
         return noisy((x[train], y[train]), (x[test], y[test]), rng=rng, **how)
@@ -110,13 +111,13 @@ def noisy(
     fitted = alignment.fit(
         x, y[partner], method=method, trim=epsilon, ridge=HOW.ridge, kappa_max=HOW.kappa_max
     )
-    return {key: (value, None) for key, value in stress.scores(fitted, *test).items()}
+    return {key: (value, None) for key, value in spaces.scores(fitted, *test).items()}
 
 
 def of_white(count: int, tests: int, dim: int, r2: float) -> Rows:
     """Measures white latents: the same draw of latents for every share of wrong pairs."""
     rng = np.random.default_rng(0)
-    train, test = (stress.white(each, dim, r2, rng) for each in (count, tests))
+    train, test = (spaces.white(each, dim, r2, rng) for each in (count, tests))
     rows = []
     for epsilon, fit in conditions():
         found = noisy(train, test, epsilon, fit, np.random.default_rng(1))
@@ -158,7 +159,7 @@ def _printed(metric: str) -> tuple[float, float]:
 
 def claims(rows: Rows) -> list[Claim]:
     """The paper's numbers and the predictions of the head."""
-    names = stress.names(rows)
+    names = spaces.names(rows)
     off = {
         n: mean(rows, "r2", **_at(0.3, n)) - 0.91 * mean(rows, "r2", **_at(0.0, n)) for n in names
     }
@@ -249,7 +250,7 @@ def table(rows: Rows) -> Table:
     columns += [Column("kappa", "κ(W)", digits=0), Column("growth", "κ(W), growth at ε 0.3", 2),
                 Column("white", "white latents", 2)]  # fmt: skip
     lines = []
-    for name in stress.names(rows):
+    for name in spaces.names(rows):
         cells: dict[str, Any] = {
             f"{key}/{e}": mean(rows, key, **_at(e, name)) for key in keys for e in NOISES
         }
@@ -298,7 +299,7 @@ def sizes(rows: Rows) -> Table:
 def plot(rows: Rows) -> Plot:
     """R2 over its value without wrong pairs."""
     lines = []
-    for index, name in enumerate(stress.names(rows)):
+    for index, name in enumerate(spaces.names(rows)):
         kept = [
             mean(rows, "r2", **_at(e, name)) / mean(rows, "r2", **_at(0.0, name)) for e in NOISES
         ]

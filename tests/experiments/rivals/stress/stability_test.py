@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.rivals.tables import stability
+from experiments.rivals.stress import stability
 from experiments.rivals.tables.entrants import RIVALS
 from socialjepa_jax.report import tables
 

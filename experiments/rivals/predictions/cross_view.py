@@ -40,8 +40,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.rivals.tables import measures, spaces, trained
-from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.predictions import agents
+from experiments.rivals.predictions.agents import METHOD
+from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.trained import FIRST_SEED, HOW, SEEDS, TOYS, World
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.evaluation import controls
@@ -91,13 +92,13 @@ def measured(world: World) -> Rows:
     stem = world.out / FOLDER / world.scale
     found, chosen = world.trained(METHOD), experiment(world)
     ends = np.stack([found.untrained, found.final])
-    between = spaces.before_and_after(world, chosen, stem.with_name(f"{stem.name}.npy"))
+    between = agents.before_and_after(world, chosen, stem.with_name(f"{stem.name}.npy"))
     images = [*chosen.data.load(world.out / "cache").images, world.dataset.images[1]]
-    agents = [*np.split(between, len(BETWEEN), axis=1), ends[:, SEEDS : 2 * SEEDS]]
+    others = [*np.split(between, len(BETWEEN), axis=1), ends[:, SEEDS : 2 * SEEDS]]
     first, rows = ends[:, :SEEDS], []
     path = stem.with_name(f"{stem.name}_0.json")
     rows += findings.kept(path, lambda: _same_camera(world, first))
-    for azimuth, theirs, pictures in zip(AZIMUTHS, agents, images, strict=True):
+    for azimuth, theirs, pictures in zip(AZIMUTHS, others, images, strict=True):
         path = stem.with_name(f"{stem.name}_{azimuth}.json")
         rows += findings.kept(path, lambda: _apart(world, azimuth, first, theirs, pictures))  # noqa: B023
     return rows
@@ -132,7 +133,7 @@ def _apart(
 def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
     """Measures two spaces as they are, and R2 without the factors that both cameras share."""
     dataset, split = world.dataset, world.split
-    found = spaces.compared(split, dataset.instance_ids, x, y, measures.RANKS)
+    found = agents.compared(split, dataset.instance_ids, x, y, measures.RANKS)
     return {**found, "r2_beyond": measures.beyond(HOW, dataset, split, x, y)}
 
 

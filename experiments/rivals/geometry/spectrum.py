@@ -38,11 +38,12 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import measures, spaces, trained
+from experiments.rivals.predictions import agents
+from experiments.rivals.stress.spaces import METHODS
+from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.paradigms import ABOVE
 from experiments.rivals.tables.reading import mean, row_of, spearman
-from experiments.rivals.tables.stress import METHODS
 from experiments.rivals.tables.trained import HOW, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.alignment import LinearMap
@@ -129,7 +130,7 @@ def spectra(
         linear_map, x, y = maps[i, j], z_AND[i], z_AND[j]
         rotation = alignment.fit(x[split.train], y[split.train], method="procrustes")
         values = {
-            "kappa": linear_map.kappa if no_norm else spaces.kappa(linear_map),
+            "kappa": linear_map.kappa if no_norm else agents.kappa(linear_map),
             "orthogonality": linear_map.orthogonality,
             "effective_rank": linear_map.effective_rank,
             "rankme": alignment.effective_rank(y[split.test]),

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import budget
-from experiments.rivals.tables.budget import RANDOM, WHOLE
+from experiments.rivals.stress import budget
+from experiments.rivals.stress.budget import RANDOM, WHOLE
 from experiments.rivals.tables.entrants import RIVALS
 from socialjepa_jax.report import tables
 

@@ -22,8 +22,9 @@ from experiments import findings
 from experiments.findings import Rows
 from experiments.motion.pairs import InMemory
 from experiments.rivals.motion_methods import BothFrames
-from experiments.rivals.tables import measures, spaces
-from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.predictions import agents
+from experiments.rivals.predictions.agents import METHOD
+from experiments.rivals.tables import measures
 from experiments.rivals.tables.trained import SEEDS, TOYS, TUNED, World
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Agents, Experiment
@@ -83,7 +84,7 @@ def latents(world: World, name: str) -> np.ndarray:
         return run.encode(state, [images] * SEEDS, CHUNK)
 
     path = world.out / FOLDER / f"{world.scale}_{_file(name)}.npy"
-    return spaces.before_and_after(world, experiment(world, name), path, encode)[1]
+    return agents.before_and_after(world, experiment(world, name), path, encode)[1]
 
 
 def measured(world: World) -> Rows:
@@ -111,7 +112,7 @@ def _row(world: World, name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any
     ids = world.dataset.instance_ids
 
     def pair(i: int, j: int) -> measures.Measured:
-        return spaces.compared(world.split, ids, x[i], y[j], measures.RANKS)
+        return agents.compared(world.split, ids, x[i], y[j], measures.RANKS)
 
     all_pairs = [(i, j) for i in range(SEEDS) for j in range(SEEDS)]
     return {"part": "environment", "environment": name,

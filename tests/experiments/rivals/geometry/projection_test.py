@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from experiments import figures
-from experiments.rivals.tables import projection
+from experiments.rivals.geometry import projection
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName
-from tests.experiments.rivals.tables.paradigms_test import cell
+from tests.experiments.rivals.tables.made import cell
 
 SPLIT = Split("instance", np.arange(150), np.arange(150, 200))
 

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from experiments.rivals.tables import budget, noise, shift, stability, stress
+from experiments.rivals.stress import budget, noise, shift, spaces, stability
 from socialjepa_jax.report import tables
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -59,10 +59,10 @@ def test_sentences_of_the_page_state_the_rows():
         judged("table7_seeds"), judged("table8_nos_k"),
     )  # fmt: skip
     rows = stored("table7_seeds")["rows"]
-    spread = {n: stability.spread_of(rows, n) for n in stress.names(rows)}
+    spread = {n: stability.spread_of(rows, n) for n in spaces.names(rows)}
     dsc = {n: stability.spread_of(rows, n, "dsc") for n in spread}
     left = {
-        n: s / (1 - stress.mean(rows, "r2", method=n, row="trained")) for n, s in spread.items()
+        n: s / (1 - spaces.mean(rows, "r2", method=n, row="trained")) for n, s in spread.items()
     }
     budgets = stored("fig5_pair_budget")["rows"]
     minus = "\N{MINUS SIGN}"

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import figures
 from experiments.rivals import methods
-from experiments.rivals.tables import layers
+from experiments.rivals.geometry import layers
 from experiments.rivals.tables.paradigms import PIXELS
 from socialjepa_jax.alignment import cka_debiased
 from socialjepa_jax.evaluation.encoders import Encoders

@@ -35,9 +35,9 @@ from scipy.spatial.distance import cdist
 
 from experiments import figures, findings
 from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.rivals.geometry.spectrum import KINDS, fitted
 from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.reading import mean, row_of
-from experiments.rivals.tables.spectrum import KINDS, fitted
 from experiments.rivals.tables.trained import World, cross_pairs
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import shift
+from experiments.rivals.stress import shift
 from experiments.rivals.tables.entrants import RIVALS
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.data.base import ViewDataset

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import noise, stress
+from experiments.rivals.stress import noise, spaces
 from experiments.rivals.tables.entrants import RIVALS
 from socialjepa_jax import alignment
 from socialjepa_jax.report import tables
@@ -120,7 +120,7 @@ def test_one_method_and_one_size_have_the_claims_that_they_can_have():
 
 def test_a_fit_has_wrong_pairs_and_the_refit_leaves_them_out():
     rng = np.random.default_rng(0)
-    train, test = (stress.white(n, 3, 0.95, rng) for n in (600, 200))
+    train, test = (spaces.white(n, 3, 0.95, rng) for n in (600, 200))
     score = {
         condition: noise.noisy(train, test, *condition, np.random.default_rng(1))["r2"][0]
         for condition in noise.conditions()

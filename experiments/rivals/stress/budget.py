@@ -40,8 +40,9 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import measures, reading, stress
-from experiments.rivals.tables.stress import WHITE, Pairs, cell, mean
+from experiments.rivals.stress import spaces
+from experiments.rivals.stress.spaces import WHITE, Pairs, cell, mean
+from experiments.rivals.tables import measures, reading
 from experiments.rivals.tables.trained import HOW, TUNED, World
 from socialjepa_jax import alignment
 from socialjepa_jax.records import RowName
@@ -61,7 +62,7 @@ TITLES = {"r2": "R² of W", "nos@10": "NOS@10", "kappa": "κ(W)"}
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures every method, or reads what an earlier call left in `out`."""
     world = World(scale, out)
-    rows = [row for name in (*stress.METHODS[scale], PIXELS) for row in _kept(world, name)]
+    rows = [row for name in (*spaces.METHODS[scale], PIXELS) for row in _kept(world, name)]
     return Finding(
         "Pairs that W needs", claims(rows), {"": plot(rows)}, rows, [table(rows)],
         {"pairs of agents": 9, "draws of a pair": 1},
@@ -74,7 +75,7 @@ def _kept(world: World, name: str) -> Rows:
 
 def of_method(world: World, name: str) -> Rows:
     """Measures W of trained agents, or of pixels, at every number of pairs, and white latents."""
-    space, train, test = stress.spaces(world, name)[0], world.split.train, world.split.test
+    space, train, test = spaces.spaces(world, name)[0], world.split.train, world.split.test
     objects = world.dataset.instance_ids[train]
     each = len(train) // len(np.unique(objects))
     whole = [each * count for count in OBJECTS if each * count <= len(train)]
@@ -98,7 +99,7 @@ def of_method(world: World, name: str) -> Rows:
 def score(train: Pairs, test: Pairs, geometry: bool) -> dict[str, float]:
     """Fits W on training pairs and scores it on test pairs."""
     found = alignment.fit(*train, method=HOW.method, ridge=HOW.ridge, kappa_max=HOW.kappa_max)
-    return stress.scores(found, *test, geometry)
+    return spaces.scores(found, *test, geometry)
 
 
 def drawn(objects: np.ndarray, whole: bool, rng: np.random.Generator) -> np.ndarray:
@@ -114,8 +115,8 @@ def drawn(objects: np.ndarray, whole: bool, rng: np.random.Generator) -> np.ndar
 def of_white(size: int, tests: int, dim: int, r2: float) -> dict[str, Any]:
     """Measures white latents of a number of pairs."""
     rng = np.random.default_rng(0)
-    found = stress.averaged(
-        lambda: score(*(stress.white(each, dim, r2, rng) for each in (size, tests)), False),
+    found = spaces.averaged(
+        lambda: score(*(spaces.white(each, dim, r2, rng) for each in (size, tests)), False),
         WHITE_DRAWS,
     )
     return {"row": WHITE, "draw": RANDOM, "size": size, **measures.single(found)}
@@ -152,7 +153,7 @@ def pairs_needed(rows: Rows, name: str, draw: str, row: str = "") -> float:
 
 def claims(rows: Rows) -> list[Claim]:
     """The paper's statements and the predictions of the head."""
-    names = stress.names(rows)
+    names = spaces.names(rows)
     random, whole = (
         {name: pairs_needed(rows, name, draw) for name in names} for draw in (RANDOM, WHOLE)
     )
@@ -210,7 +211,7 @@ def table(rows: Rows) -> Table:
         *(Column(f"kappa/{size}", f"κ(W), {size:,}", 0) for size in (shown[0], shown[-1])),
     ]
     lines = []
-    for name in (*stress.names(rows), PIXELS):
+    for name in (*spaces.names(rows), PIXELS):
         cells: dict[str, Any] = {
             RANDOM: pairs_needed(rows, name, RANDOM),
             WHITE: pairs_needed(rows, name, RANDOM, WHITE),
@@ -233,7 +234,7 @@ def plot(rows: Rows) -> Plot:
     """R2 by number of pairs: whole objects of every method, random pairs and white ones of one."""
     shown = [
         (name, name, WHOLE, "", style.agent_color(k), "-")
-        for k, name in enumerate((*stress.names(rows), PIXELS))
+        for k, name in enumerate((*spaces.names(rows), PIXELS))
     ]
     shown.append(("ijepa, pairs at random", "ijepa", RANDOM, "", style.agent_color(0), "--"))
     shown.append(("white latents, R² of ijepa", "ijepa", RANDOM, WHITE, "black", ":"))

@@ -9,7 +9,7 @@ other predictions, on noise in pairs and on their number, are those of other exp
 Over a run's checkpoints the loss and everything else change with the step, so their correlation is
 no evidence that the loss matters; beside it stand the correlation with the step alone, and that of
 the losses of agents with the agreement of their pairs at the same step, where the step is constant.
-The encoders' last LayerNorm takes one direction away, which kappa of W leaves out (`spaces.kappa`).
+The encoders' last LayerNorm takes one direction away, which kappa of W leaves out (`agents.kappa`).
 
 Predictions, written before the run:
 
@@ -55,9 +55,9 @@ from scipy import stats
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.rivals.tables import environments, measures, paradigms, spaces, trained
-from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.environments import (
+from experiments.rivals.predictions import agents, environments
+from experiments.rivals.predictions.agents import METHOD
+from experiments.rivals.predictions.environments import (
     ENVIRONMENTS,
     FOLDER,
     MOVING,
@@ -66,7 +66,8 @@ from experiments.rivals.tables.environments import (
     TOYS_ELSEWHERE,
     UNTRAINED,
 )
-from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.tables import measures, paradigms, trained
+from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import evaluation
 from socialjepa_jax.report import figures, style
@@ -118,7 +119,7 @@ def kappas(world: World, z_AND: np.ndarray) -> list[list[float]]:
         evaluation.fit_map(HOW, z_AND[i], z_AND[j], world.split.train)
         for i, j in trained.cross_pairs()
     ]
-    return paradigms.square([spaces.kappa(each) for each in maps])
+    return paradigms.square([agents.kappa(each) for each in maps])
 
 
 def methods(rows: Rows) -> list[str]:

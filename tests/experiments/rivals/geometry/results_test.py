@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import layers, projection, spectrum
+from experiments.rivals.geometry import layers, projection, spectrum
 from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.paradigms import mean, row_of
 from socialjepa_jax.records import RowName

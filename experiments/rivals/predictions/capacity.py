@@ -40,8 +40,9 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import METHODS, VIT
-from experiments.rivals.tables import measures, spaces, trained
-from experiments.rivals.tables.spaces import METHOD
+from experiments.rivals.predictions import agents
+from experiments.rivals.predictions.agents import METHOD
+from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.trained import HOW, SEEDS, TOYS, TUNED, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.config import Agents, Experiment
@@ -97,7 +98,7 @@ def latents(world: World, width: int) -> np.ndarray:
         found = world.trained(METHOD)
         return np.stack([found.untrained[:TUNED], found.final[:TUNED]])
     path = world.out / FOLDER / f"{world.scale}_{width}.npy"
-    return spaces.before_and_after(world, experiment(world, width), path)
+    return agents.before_and_after(world, experiment(world, width), path)
 
 
 def measured(world: World) -> Rows:
@@ -120,7 +121,7 @@ def _rows(world: World, from_: np.ndarray, to: np.ndarray) -> Rows:
 
 def pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
     """Measures W, and the R2 from as many components of x as y has features ("r2_cut")."""
-    found = spaces.compared(world.split, world.dataset.instance_ids, x, y, RANKS)
+    found = agents.compared(world.split, world.dataset.instance_ids, x, y, RANKS)
     train, width = world.split.train, y.shape[1]
     if x.shape[1] > width:
         x = alignment.principal_components(x[train], width)(x)

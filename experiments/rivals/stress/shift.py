@@ -40,8 +40,9 @@ from experiments.alignability import jackknife
 from experiments.alignability.jackknife import Estimate
 from experiments.findings import Claim, Finding, Rows
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import measures, stress
-from experiments.rivals.tables.stress import cell, mean
+from experiments.rivals.stress import spaces
+from experiments.rivals.stress.spaces import cell, mean
+from experiments.rivals.tables import measures
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import evaluation
 from socialjepa_jax.data.base import ViewDataset
@@ -66,7 +67,7 @@ SPREADING, OTHERS = ("simclr", "moco", "barlow", "vicreg"), ("ijepa", "mae", "au
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures every method, or reads what an earlier call left in `out`."""
     world = World(scale, out)
-    rows = [row for name in (*stress.METHODS[scale], PIXELS) for row in _kept(world, name)]
+    rows = [row for name in (*spaces.METHODS[scale], PIXELS) for row in _kept(world, name)]
     return Finding(
         "W under other conditions", claims(rows), {}, rows, [table(rows)], {"pairs of agents": 9}
     )
@@ -81,7 +82,7 @@ def of_method(world: World, name: str) -> Rows:
     rows = []
     for factor in HALVES:
         turns = [splits(world.dataset, world.split, factor, domain) for domain in DOMAINS[:2]]
-        for space in stress.spaces(world, name):
+        for space in spaces.spaces(world, name):
             names = MEASURES[:1] if space.row == RowName.UNTRAINED else MEASURES
             for where in (INSIDE, OUTSIDE):
                 parts = [turn[where] for turn in turns]
@@ -130,7 +131,7 @@ def change(
 
 def claims(rows: Rows) -> list[Claim]:
     """The paper's fall and the predictions of the head."""
-    names = stress.names(rows)
+    names = spaces.names(rows)
     of = {factor: {name: change(rows, name, factor) for name in names} for factor in HALVES}
     untrained = {
         factor: {name: change(rows, name, factor, row=RowName.UNTRAINED).value for name in names}
@@ -197,7 +198,7 @@ def table(rows: Rows) -> Table:
             Column(f"{factor}/nos@10", "change of NOS@10"),
         ]
     lines = []
-    for name in (*stress.names(rows), PIXELS):
+    for name in (*spaces.names(rows), PIXELS):
         kind, cells = RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED, {}
         for factor in HALVES:
             where = {"method": name, "row": kind, "factor": factor, "where": INSIDE}

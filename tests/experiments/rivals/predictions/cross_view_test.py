@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import cross_view
+from experiments.rivals.predictions import cross_view
 from experiments.rivals.tables.trained import World
 from socialjepa_jax.config import from_config_dict, to_config_dict
 from socialjepa_jax.data.base import Protocol, Splits

@@ -8,15 +8,21 @@ import pathlib
 import numpy as np
 import pytest
 
-from experiments.rivals.tables import capacity, cross_view, predictions
-from experiments.rivals.tables.environments import ENVIRONMENTS, MOVING, SAME, SHUFFLED, UNTRAINED
+from experiments.rivals.predictions import capacity, cross_view, theory
+from experiments.rivals.predictions.environments import (
+    ENVIRONMENTS,
+    MOVING,
+    SAME,
+    SHUFFLED,
+    UNTRAINED,
+)
 from socialjepa_jax.report import tables
 
 ROOT = pathlib.Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "tables" / "predictions.md").read_text("utf-8")
 TEXT = " ".join(PAGE.split())
 MODULES = {
-    "table1_cross_view": cross_view, "table6_capacity": capacity, "exp_predictions": predictions,
+    "table1_cross_view": cross_view, "table6_capacity": capacity, "exp_predictions": theory,
 }  # fmt: skip
 STORED = {
     name: json.loads((ROOT / "tests/golden/rivals" / f"{name}.json").read_text("utf-8"))
@@ -45,8 +51,8 @@ def test_claims_are_judged_again(name):
 
 def test_the_tables_are_those_of_the_rows():
     shown = [
-        cross_view.table(ANGLES), capacity.table(WIDTHS), predictions.methods_table(THEORY),
-        predictions.environments_table(THEORY),
+        cross_view.table(ANGLES), capacity.table(WIDTHS), theory.methods_table(THEORY),
+        theory.environments_table(THEORY),
     ]  # fmt: skip
     for table in shown:
         assert tables.to_markdown(table).strip() in PAGE
@@ -61,7 +67,7 @@ def width(a, measure="area", row="trained"):
 
 
 def environment(name):
-    return float(np.mean(predictions.environment(THEORY, name, "area")["pairs"]))
+    return float(np.mean(theory.environment(THEORY, name, "area")["pairs"]))
 
 
 def ours(experiment, claim):
@@ -70,10 +76,10 @@ def ours(experiment, claim):
 
 GAINS = [ours("table1_cross_view", f"adds/{azimuth}") for azimuth in cross_view.AZIMUTHS]
 FALLS = [capacity.fall(WIDTHS, *pair, "r2") for pair in ((24, 48), (24, 96))]
-LOSS = {name: predictions.with_loss(THEORY, name, "r2") for name in predictions.methods(THEORY)}
+LOSS = {name: theory.with_loss(THEORY, name, "r2") for name in theory.methods(THEORY)}
 BARE = [width(a, row="untrained") for a in capacity.WIDTHS]
-WITHIN = predictions.pairs.cell(
-    [predictions.within_step(THEORY, name, "area") for name in predictions.methods(THEORY)]
+WITHIN = theory.pairs.cell(
+    [theory.within_step(THEORY, name, "area") for name in theory.methods(THEORY)]
 )
 
 
@@ -128,7 +134,7 @@ def test_the_words_hold():
     assert max(FALLS) < min(cell.high - cell.low for cell in cells)
     assert ours("exp_predictions", "stable/r2") == 1
     for name in ENVIRONMENTS[:1] + ENVIRONMENTS[2:3]:
-        lost = predictions.lost(THEORY, name, "area")
+        lost = theory.lost(THEORY, name, "area")
         assert lost.low < 1e-3 and abs(lost.value) < 0.01
     above = [environment(name) for name in ENVIRONMENTS]
     assert min(above) > environment(UNTRAINED) > environment(SHUFFLED)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.rivals.methods import METHODS, VIT
-from experiments.rivals.tables import capacity
-from experiments.rivals.tables.capacity import WIDTHS
+from experiments.rivals.predictions import capacity
+from experiments.rivals.predictions.capacity import WIDTHS
 from experiments.rivals.tables.trained import World
 from socialjepa_jax.alignment import fit, r2
 from socialjepa_jax.config import from_config_dict, to_config_dict

@@ -41,8 +41,9 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import measures, reading, stress
-from experiments.rivals.tables.stress import cell, mean
+from experiments.rivals.stress import spaces
+from experiments.rivals.stress.spaces import cell, mean
+from experiments.rivals.tables import measures, reading
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.records import RowName
@@ -81,7 +82,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     world = World(scale, out)
     return [
         row
-        for name in (*stress.METHODS[scale], PIXELS)
+        for name in (*spaces.METHODS[scale], PIXELS)
         for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
     ]
 
@@ -101,7 +102,7 @@ def of_method(world: World, name: str) -> Rows:
         return {key: (float(value), None) for key, value in found.items()}
 
     rows = []
-    for space in stress.spaces(world, name):
+    for space in spaces.spaces(world, name):
         backs = {"none": BACKS["none"]} if space.row == RowName.UNTRAINED else BACKS
         cells = space.grid(lambda x, y, rng: of_pair(x, y, backs))  # noqa: B023
         rows.append({"tested": len(test), **cells})
@@ -127,7 +128,7 @@ def spread_of(rows: Rows, name: str, measure: str = "r2", row: str = RowName.TRA
 
 def seed_claims(rows: Rows) -> list[Claim]:
     """The paper's spread and the predictions of the head."""
-    names = stress.names(rows)
+    names = spaces.names(rows)
     of = {name: spread_of(rows, name) for name in names}
     untrained = {name: spread_of(rows, name, row=RowName.UNTRAINED) for name in names}
     printed = SEEDS.value(SMALLNORB, "r2_std")
@@ -166,7 +167,7 @@ def seed_table(rows: Rows) -> Table:
         Column("untrained", "over both, untrained", 4),
     ]
     lines = []
-    for name in sorted(stress.names(rows), key=lambda name: spread_of(rows, name)):
+    for name in sorted(spaces.names(rows), key=lambda name: spread_of(rows, name)):
         where = {"method": name, "row": RowName.TRAINED}
         cells = {
             key: f"{mean(rows, key, **where):.3f} ± {spread_of(rows, name, key):.4f}"
@@ -206,7 +207,7 @@ def chance(rows: Rows) -> np.ndarray:
 
 def nos_claims(rows: Rows) -> list[Claim]:
     """The paper's rise with k and the predictions of the head."""
-    names = stress.names(rows)
+    names = spaces.names(rows)
     ours = nos(rows, "ijepa")
     printed = NEIGHBORS.value(SMALLNORB, "nos@50") - NEIGHBORS.value(SMALLNORB, "nos@1")
     kinds = [(n, row) for n in names for row in (RowName.TRAINED, RowName.UNTRAINED)]
@@ -246,7 +247,7 @@ def nos_table(rows: Rows) -> Table:
         Column("10_untrained", "k = 10, no map, untrained"),
     ]
     lines = []
-    for name in (*stress.names(rows), PIXELS):
+    for name in (*spaces.names(rows), PIXELS):
         kind = RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED
         cells = {
             f"{k}{end}": measures.interval(cell(rows, f"nos@{k}{end}", method=name, row=kind))
@@ -271,7 +272,7 @@ def plot(rows: Rows) -> Plot:
     """NOS against k, without a map, of all methods, chance and the paper."""
     lines = [
         figures.Line(name, KS, nos(rows, name, "_no_map"), style.agent_color(index), "-", "o")
-        for index, name in enumerate(stress.names(rows))
+        for index, name in enumerate(spaces.names(rows))
     ]
     pixels = nos(rows, PIXELS, "_no_map", RowName.PIXEL_PCA)
     lines.append(figures.Line(PIXELS, KS, pixels, "black", "-.", "o"))

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
 
-from experiments.rivals.tables import spectrum
+from experiments.rivals.geometry import spectrum
 from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.paradigms import ABOVE, PIXELS
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import tables
-from tests.experiments.rivals.tables.paradigms_test import cell
+from tests.experiments.rivals.tables.made import cell
 
 SPLIT = Split("instance", np.arange(300), np.arange(300, 400))
 
