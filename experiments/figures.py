@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
@@ -33,10 +34,8 @@ def heat_map(
         ylabel=row_name,
     )
     axes.imshow(values, vmin=low, vmax=high, cmap="viridis", aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        dark = (value - low) / (high - low) < 0.6
-        text = f"{value:.2f}" if np.isfinite(value) else "-"
-        axes.text(j, i, text, ha="center", va="center", fontsize=8, color="w" if dark else "k")
+    shown = [f"{value:.2f}" if np.isfinite(value) else "-" for value in values.flat]
+    _write_cells(axes, (values - low) / (high - low), shown, 8)
     axes.set_xticks(range(len(column_labels)), column_labels)
     axes.set_yticks(range(len(row_labels)), row_labels)
     axes.grid(visible=False)
@@ -65,10 +64,7 @@ def heat_maps(
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes, (title, values) in zip(grid.flat, panels.items()):
         axes.imshow(values, vmin=0, vmax=1, cmap="viridis")
-        for (i, j), value in np.ndenumerate(values):
-            text = f"{value:.2f}".replace("0.", ".")
-            axes.text(j, i, text, ha="center", va="center", fontsize=6,
-                      color="w" if value < 0.6 else "k")  # fmt: skip
+        _write_cells(axes, values, [f"{value:.2f}".replace("0.", ".") for value in values.flat], 6)
         axes.set_title(title, fontsize=8)
         axes.set_xticks(range(len(labels)), labels, rotation=60, ha="right", fontsize=7)
         axes.set_yticks(range(len(labels)), labels, fontsize=7)
@@ -76,6 +72,13 @@ def heat_maps(
     figure.supylabel(row_name, fontsize=8)
     figure.supxlabel(column_name, fontsize=8)
     return figure
+
+
+def _write_cells(axes: Axes, shares: np.ndarray, texts: Sequence[str], size: int) -> None:
+    """Writes a text on every cell; white where its share of the range of colours is dark."""
+    for ((i, j), share), text in zip(np.ndenumerate(shares), texts, strict=True):
+        color = "w" if share < 0.6 else "k"
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=color)
 
 
 @style.styled

@@ -65,7 +65,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     """Compares the layers of the agents that `trained` saved."""
     world = World(scale, out)
     names = METHODS.get(scale, NAMES)
-    rows = [row for name in (PIXELS, *names) for row in _kept(world, name)]
+    rows = world.measured(FOLDER, (PIXELS, *names), functools.partial(of_method, world))
     return Finding(
         "Similarity of layers",
         claims(rows) if names == NAMES else [],
@@ -76,11 +76,6 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     )
 
 
-def _kept(world: World, name: str) -> Rows:
-    make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-    return world.kept(FOLDER, name, make)
-
-
 def of_pixels(world: World) -> Rows:
     """Compares principal components of both cameras' pixels."""
     value = alignment.cka_debiased(*world.pixels[:, world.split.test])
@@ -89,6 +84,8 @@ def of_pixels(world: World) -> Rows:
 
 def of_method(world: World, name: str) -> Rows:
     """Compares the layers of a method's agents, trained, untrained, and without shared factors."""
+    if name == PIXELS:
+        return of_pixels(world)
     world.trained(name)  # leaves the encoders
     saved = Encoders.load(world.out / trained.FOLDER / f"{world.scale}_{name}_encoders")
     fresh = pairs.in_memory(world.experiment(name, trained.TOYS), world.out / "cache")

@@ -29,6 +29,7 @@ Shape key: N states, M training states, D features.
 
 import pathlib
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -57,7 +58,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures and draws the pairs of `trained` agents."""
     world = World(scale, out)
     names = METHODS.get(scale, NAMES)
-    rows = [row for name in names for row in _kept(world, name)]
+    rows = world.measured(FOLDER, names, partial(of_method, world))
     return Finding(
         "Matched states before and after W",
         claims(rows) if names == NAMES else [],
@@ -68,16 +69,12 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     )
 
 
-def _kept(world: World, name: str) -> Rows:
-    return world.kept(FOLDER, name, lambda: of_method(world, name))
-
-
 def of_method(world: World, name: str) -> Rows:
     """Measures trained agents, untrained agents, and wrong pairs of the trained."""
 
     def measured(row: str, z_AND: np.ndarray) -> findings.Rows:
         def measure(i: int, j: int) -> measures.Measured:
-            return {k: (v, None) for k, v in ratios(world.split, z_AND[i], z_AND[j], row).items()}
+            return measures.exact(ratios(world.split, z_AND[i], z_AND[j], row))
 
         return [
             {"method": name, "row": row, **measures.grid(cross_pairs(), measure, trained.SEEDS)}

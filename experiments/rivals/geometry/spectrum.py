@@ -31,6 +31,7 @@ to 689; yet an orthogonal map has only .061 less R2 for I-JEPA.
 """
 
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,9 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.predictions import agents
-from experiments.rivals.stress.spaces import METHODS
 from experiments.rivals.tables import measures, trained
-from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.paradigms import ABOVE
+from experiments.rivals.tables.entrants import COMPARED, RIVALS
+from experiments.rivals.tables.paradigms_claims import ABOVE
 from experiments.rivals.tables.reading import mean, row_of, spearman
 from experiments.rivals.tables.trained import HOW, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
@@ -55,15 +54,14 @@ from socialjepa_jax.report.tables import Column, Row, Table
 
 FOLDER = "fig9_spectrum"
 KINDS = (RowName.TRAINED, RowName.UNTRAINED, RowName.MISMATCHED)
-WRONG_SEED = 0  # of the order of wrong pairs
 DRAWN = ("ijepa", "mae", "simclr", "lejepa")
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Fits W for every method of `trained` and its controls."""
     world = World(scale, out)
-    names = METHODS[scale]
-    rows = [row for name in (PIXELS, *names) for row in _kept(world, name)]
+    names = COMPARED[scale]
+    rows = world.measured(FOLDER, (PIXELS, *names), partial(of_method, world))
     return Finding(
         "The spectrum of W",
         claims(rows) if set(names) == set(RIVALS) else [],
@@ -74,11 +72,6 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     )
 
 
-def _kept(world: World, name: str) -> Rows:
-    make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-    return world.kept(FOLDER, name, make)
-
-
 def of_pixels(world: World) -> Rows:
     """Measures W between principal components of both cameras' pixels."""
     found = spectra(world.split, world.pixels, [(0, 1)], 1, RowName.PIXEL_PCA)
@@ -87,6 +80,8 @@ def of_pixels(world: World) -> Rows:
 
 def of_method(world: World, name: str) -> Rows:
     """Measures W between a method's agents before and after training, and of wrong pairs."""
+    if name == PIXELS:
+        return of_pixels(world)
     found = world.trained(name)
     return [
         {"method": name, "row": row, **spectra(world.split, z, cross_pairs(), trained.SEEDS, row)}
@@ -97,9 +92,7 @@ def of_method(world: World, name: str) -> Rows:
 def fitted(split: Split, x: np.ndarray, y: np.ndarray, row: str = RowName.TRAINED) -> LinearMap:
     """Fits W on the training states, or on wrong pairs of them for the row MISMATCHED."""
     if row == RowName.MISMATCHED:
-        order = np.random.default_rng(WRONG_SEED).permutation(split.train)
-        x, y = x[split.train], y[order]
-        return evaluation.fit_map(HOW, x, y, np.arange(len(x)))
+        y = y[measures.wrong_partners(split, len(y))]
     return evaluation.fit_map(HOW, x, y, split.train)
 
 
@@ -130,14 +123,14 @@ def spectra(
         linear_map, x, y = maps[i, j], z_AND[i], z_AND[j]
         rotation = alignment.fit(x[split.train], y[split.train], method="procrustes")
         values = {
-            "kappa": linear_map.kappa if no_norm else agents.kappa(linear_map),
+            "kappa": linear_map.kappa if no_norm else measures.kappa(linear_map),
             "orthogonality": linear_map.orthogonality,
             "effective_rank": linear_map.effective_rank,
             "rankme": alignment.effective_rank(y[split.test]),
             "r2": alignment.r2(linear_map, x[split.test], y[split.test]),
             "r2_orthogonal": alignment.r2(rotation, x[split.test], y[split.test]),
         }
-        return {name: (float(value), None) for name, value in values.items()}
+        return measures.exact(values)
 
     logs = [np.log(each.singular_values) for each in maps.values()]
     mean_s = np.exp(np.mean(logs, axis=0))

@@ -3,8 +3,10 @@
 Shape key: A agents, N states, D features of x, E features of y, G objects.
 """
 
+import itertools
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +16,8 @@ from experiments.motion.pairs import InMemory
 from experiments.rivals.tables import measures, trained
 from experiments.rivals.tables.entrants import ENTRANTS
 from experiments.rivals.tables.measures import Measured
-from experiments.rivals.tables.trained import HOW, World
-from socialjepa_jax import alignment, evaluation
+from experiments.rivals.tables.trained import HOW, SEEDS, World
+from socialjepa_jax import evaluation
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.cache import cached_array
@@ -59,6 +61,17 @@ def before_and_after(
     return cached_array(path, make)
 
 
+def grid(x: np.ndarray, y: np.ndarray, measure: Callable[..., Measured]) -> dict[str, Any]:
+    """Measures all pairs of an agent of x and one of y, row by row; see `measures.grid`.
+
+    Args:
+        x, y: latents of three agents each, [SEEDS, N, D] and [SEEDS, N, E].
+        measure: of two spaces, [N, D] and [N, E].
+    """
+    all_pairs = list(itertools.product(range(SEEDS), repeat=2))
+    return measures.grid(all_pairs, lambda i, j: measure(x[i], y[j]), SEEDS)
+
+
 def compared(
     split: Split, objects_N: np.ndarray, x: np.ndarray, y: np.ndarray, ranks: int
 ) -> Measured:
@@ -71,22 +84,12 @@ def compared(
         ranks: K of the area under R2 of the first k whitened components, k = 1 to K.
 
     Returns:
-        "r2", "dsc", "nos@10", "rankme" (of y), "area" and "kappa" (of W, see `kappa`).
+        "r2", "dsc", "nos@10", "rankme" (of y), "area" and "kappa" (of W, see `measures`).
     """
     linear_map = evaluation.fit_map(HOW, x, y, split.train)
     names = ("r2", "dsc", "nos@10", "rankme")
     found = jackknife.estimates(linear_map, x, y, split, objects_N, names)
     measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
     measured["area"] = measures.area(split, objects_N, x, y, ranks)
-    measured["kappa"] = (kappa(linear_map), None)
+    measured["kappa"] = (measures.kappa(linear_map), None)
     return measured
-
-
-def kappa(linear_map: alignment.LinearMap) -> float:
-    """Returns the condition number of W between spaces behind a LayerNorm.
-
-    It takes one direction away from the narrower space, whose singular value is rounding alone, so
-    the last one is left out.
-    """
-    values = linear_map.singular_values
-    return float(values[0] / values[-2])

@@ -33,6 +33,7 @@ differ by no more than their intervals.
 import dataclasses
 import itertools
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import METHODS, VIT
 from experiments.rivals.predictions import agents
 from experiments.rivals.predictions.agents import METHOD
-from experiments.rivals.tables import measures, trained
+from experiments.rivals.tables import measures, reading, trained
 from experiments.rivals.tables.trained import HOW, SEEDS, TOYS, TUNED, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.config import Agents, Experiment
@@ -114,7 +115,7 @@ def measured(world: World) -> Rows:
 def _rows(world: World, from_: np.ndarray, to: np.ndarray) -> Rows:
     return [
         {"from": from_.shape[-1], "to": to.shape[-1], "row": kind,
-         **measures.grid(trained.cross_pairs(), lambda i, j: pair(world, x[i], y[j]), SEEDS)}  # noqa: B023
+         **agents.grid(x[:SEEDS], y[SEEDS:], partial(pair, world))}
         for kind, x, y in zip(KINDS, from_, to, strict=True)
     ]  # fmt: skip
 
@@ -132,8 +133,7 @@ def pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
 
 def cell(rows: Rows, a: int, b: int, measure: str, row: str = RowName.TRAINED) -> dict[str, Any]:
     """Returns the pairs of a measure from width a to width b, as `measures.grid` does."""
-    found: dict[str, Any] = findings.select(rows, **{"from": a, "to": b, "row": row})[0][measure]
-    return found
+    return reading.cell(rows, measure, **{"from": a, "to": b, "row": row})
 
 
 def mean(rows: Rows, a: int, b: int, measure: str) -> float:

@@ -34,6 +34,7 @@ Expected at --scale=cpu: 9 of 14 claims agree, 4 are not comparable. R2 is 0.971
 import dataclasses
 import pathlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.predictions import agents
 from experiments.rivals.predictions.agents import METHOD
-from experiments.rivals.tables import measures, trained
+from experiments.rivals.tables import measures, reading, trained
 from experiments.rivals.tables.trained import FIRST_SEED, HOW, SEEDS, TOYS, World
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.evaluation import controls
@@ -118,9 +119,8 @@ def _apart(
     world: World, azimuth: int, first: np.ndarray, theirs: np.ndarray, pictures: Any
 ) -> Rows:
     """Measures pairs with agents of another camera, and the pixels that both cameras see."""
-    all_pairs = [(i, j) for i in range(SEEDS) for j in range(SEEDS)]
     rows: Rows = [
-        {"row": kind, **measures.grid(all_pairs, lambda i, j: _pair(world, x[i], y[j]), SEEDS)}  # noqa: B023
+        {"row": kind, **agents.grid(x, y, partial(_pair, world))}
         for kind, x, y in zip(KINDS, first, theirs, strict=True)
     ]
     seen = (world.dataset.images[0], pictures)
@@ -139,8 +139,7 @@ def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:
 
 def cell(rows: Rows, azimuth: int, measure: str, row: str = RowName.TRAINED) -> dict[str, Any]:
     """Returns the pairs of a measure at an angle, as `measures.grid` does."""
-    found: dict[str, Any] = findings.select(rows, azimuth=azimuth, row=row)[0][measure]
-    return found
+    return reading.cell(rows, measure, azimuth=azimuth, row=row)
 
 
 def mean(rows: Rows, azimuth: int, measure: str, row: str = RowName.TRAINED) -> float:

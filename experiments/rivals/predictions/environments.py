@@ -24,13 +24,14 @@ from experiments.motion.pairs import InMemory
 from experiments.rivals.motion_methods import BothFrames
 from experiments.rivals.predictions import agents
 from experiments.rivals.predictions.agents import METHOD
-from experiments.rivals.tables import measures
+from experiments.rivals.tables import measures, reading
 from experiments.rivals.tables.trained import SEEDS, TOYS, TUNED, World
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.config import Agents, Experiment
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.augment.shuffle import Shuffle
+from socialjepa_jax.report.tables import Interval
 
 FOLDER = "exp_predictions"
 OTHER_TOYS = 13  # seed of the world
@@ -91,9 +92,7 @@ def measured(world: World) -> Rows:
     """Returns the row of every environment, and of the controls."""
     found = world.trained(METHOD)
     first, second = found.final[:SEEDS], found.final[SEEDS:TUNED]
-    rng, shuffled = np.random.default_rng(0), np.arange(len(world.dataset.state_ids))
-    for rows in (world.split.train, world.split.test):
-        shuffled[rows] = rng.permutation(rows)
+    shuffled = measures.wrong_partners(world.split, len(world.dataset.state_ids))
     known = {
         SAME: (first, second),
         UNTRAINED: (found.untrained[:SEEDS], found.untrained[SEEDS:TUNED]),
@@ -110,13 +109,25 @@ def measured(world: World) -> Rows:
 def _row(world: World, name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Measures all pairs of two cameras' agents."""
     ids = world.dataset.instance_ids
+    cells = agents.grid(x, y, lambda x, y: agents.compared(world.split, ids, x, y, measures.RANKS))
+    return {"part": "environment", "environment": name, **cells}
 
-    def pair(i: int, j: int) -> measures.Measured:
-        return agents.compared(world.split, ids, x[i], y[j], measures.RANKS)
 
-    all_pairs = [(i, j) for i in range(SEEDS) for j in range(SEEDS)]
-    return {"part": "environment", "environment": name,
-            **measures.grid(all_pairs, pair, SEEDS)}  # fmt: skip
+def environment(rows: Rows, name: str, measure: str) -> dict[str, Any]:
+    """Returns the pairs of a measure with agents of an environment."""
+    return reading.cell(rows, measure, environment=name)
+
+
+def lost(rows: Rows, name: str, measure: str) -> Interval:
+    """Returns a measure in the same environment less that in another one, with its interval."""
+    return measures.interval(
+        environment(rows, SAME, measure), environment(rows, name, measure)
+    )  # fmt: skip
+
+
+def median_kappa(rows: Rows, name: str) -> float:
+    """Returns the median over pairs of kappa of W with agents of an environment."""
+    return float(np.median(environment(rows, name, "kappa")["pairs"]))
 
 
 def _file(name: str) -> str:

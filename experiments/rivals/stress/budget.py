@@ -41,11 +41,12 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
 from experiments.rivals.stress import spaces
-from experiments.rivals.stress.spaces import WHITE, Pairs, cell, mean
+from experiments.rivals.stress.spaces import WHITE, Pairs, mean
 from experiments.rivals.tables import measures, reading
+from experiments.rivals.tables.entrants import COMPARED
+from experiments.rivals.tables.reading import cell
 from experiments.rivals.tables.trained import HOW, TUNED, World
 from socialjepa_jax import alignment
-from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
@@ -62,15 +63,11 @@ TITLES = {"r2": "R² of W", "nos@10": "NOS@10", "kappa": "κ(W)"}
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures every method, or reads what an earlier call left in `out`."""
     world = World(scale, out)
-    rows = [row for name in (*spaces.METHODS[scale], PIXELS) for row in _kept(world, name)]
+    rows = world.measured(NAME, (*COMPARED[scale], PIXELS), partial(of_method, world))
     return Finding(
         "Pairs that W needs", claims(rows), {"": plot(rows)}, rows, [table(rows)],
         {"pairs of agents": 9, "draws of a pair": 1},
     )  # fmt: skip
-
-
-def _kept(world: World, name: str) -> Rows:
-    return world.kept(NAME, name, lambda: of_method(world, name))
 
 
 def of_method(world: World, name: str) -> Rows:
@@ -83,7 +80,7 @@ def of_method(world: World, name: str) -> Rows:
     def fitted(x: np.ndarray, y: np.ndarray, rng: np.random.Generator, *, draw: str, size: int):
         chosen = train[drawn(objects, draw == WHOLE, rng)[:size]]
         found = score((x[chosen], y[chosen]), (x[test], y[test]), geometry=draw == WHOLE)
-        return {key: (value, None) for key, value in found.items()}
+        return measures.exact(found)
 
     rows: Rows = [
         {"draw": draw, "size": size, **space.grid(partial(fitted, draw=draw, size=size))}
@@ -124,14 +121,9 @@ def of_white(size: int, tests: int, dim: int, r2: float) -> dict[str, Any]:
 
 def curve(rows: Rows, name: str, measure: str, draw: str, row: str = "") -> dict[int, float]:
     """Returns the mean of a measure by number of pairs."""
-    where = {"method": name, "draw": draw, "row": row or kind(name)}
+    where = {"method": name, "draw": draw, "row": row or spaces.kind(name)}
     sizes = findings.values(rows, "size", **where)
     return {size: mean(rows, measure, size=size, **where) for size in sizes}
-
-
-def kind(name: str) -> RowName:
-    """Returns the kind of row that a name's own spaces have."""
-    return RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED
 
 
 def needed(curve: Mapping[int, float]) -> float:
@@ -220,7 +212,7 @@ def table(rows: Rows) -> Table:
         for key in TITLES:
             found = curve(rows, name, key, WHOLE)
             cells |= {f"{key}/{size}": value for size, value in found.items()}
-        where = {"method": name, "draw": WHOLE, "row": kind(name), "size": sizes[-1]}
+        where = {"method": name, "draw": WHOLE, "row": spaces.kind(name), "size": sizes[-1]}
         cells[f"r2/{sizes[-1]}"] = measures.interval(cell(rows, "r2", **where))
         lines.append(Row(name, cells, ranked=False))
     caption = (

@@ -34,6 +34,7 @@ to .864 at eps .3 and its kappa does not grow (factor 1.00).
 """
 
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,21 @@ import numpy as np
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.stress import spaces
-from experiments.rivals.stress.spaces import WHITE, Pairs, cell, mean
+from experiments.rivals.stress.spaces import WHITE, mean
+from experiments.rivals.stress.wrong_pairs import (
+    ALL,
+    NOISES,
+    PAPER_DIM,
+    TRIMMED,
+    conditions,
+    noisy,
+    of_paper_size,
+    of_white,
+)
 from experiments.rivals.tables import measures, reading
-from experiments.rivals.tables.trained import HOW, World
-from socialjepa_jax import alignment
-from socialjepa_jax.alignment.study import curves
+from experiments.rivals.tables.entrants import COMPARED
+from experiments.rivals.tables.reading import cell
+from experiments.rivals.tables.trained import World
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.papers.social_jepa import SOCIAL_JEPA
@@ -53,10 +64,7 @@ from socialjepa_jax.report.tables import Column, Row, Table
 
 NAME = "table4_pair_noise"
 PRINTED = SOCIAL_JEPA[4]
-NOISES = (0.0, 0.1, 0.3)
-PAPER_DIM, PAPER_TESTS = 384, 1000
 PAPER_PAIRS = {"smoke": (1350,), "cpu": (1350, 2160, 20_000)}
-TRIMMED, ALL = "trimmed", "all"
 
 
 def run(scale: str, out: pathlib.Path) -> Finding:
@@ -72,11 +80,7 @@ def measured(scale: str, out: pathlib.Path) -> Rows:
     """Returns the rows of all methods and of white latents of the paper's size."""
     world = World(scale, out)
     counts = PAPER_PAIRS.get(scale, PAPER_PAIRS["cpu"])
-    rows = [
-        row
-        for name in spaces.METHODS[scale]
-        for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
-    ]
+    rows = world.measured(NAME, COMPARED[scale], partial(of_method, world))
     return rows + world.kept(NAME, WHITE, lambda: of_paper_size(counts))
 
 
@@ -93,47 +97,6 @@ def of_method(world: World, name: str) -> Rows:
         rows.append({**how, **space.grid(lambda x, y, rng: of_pair(x, y, rng, **how))})  # noqa: B023
     clean, dim = float(np.mean(rows[0]["r2"]["pairs"])), space.latents.shape[-1]
     return rows + of_white(len(train), len(test), dim, clean)
-
-
-def conditions() -> list[tuple[float, str]]:
-    """Returns the shares of wrong pairs and fits: all pairs, or without the worst."""
-    return [(e, fit) for e in NOISES for fit in (ALL, TRIMMED) if e or fit == ALL]
-
-
-def noisy(
-    train: Pairs, test: Pairs, epsilon: float, fit: str, rng: np.random.Generator
-) -> measures.Measured:
-    """Fits training pairs of which a share is wrong and scores W on true test pairs."""
-    x, y = train
-    method = "robust" if fit == TRIMMED else HOW.method
-
-    partner = curves.mismatched(rng.permutation(len(x)), epsilon)
-    fitted = alignment.fit(
-        x, y[partner], method=method, trim=epsilon, ridge=HOW.ridge, kappa_max=HOW.kappa_max
-    )
-    return {key: (value, None) for key, value in spaces.scores(fitted, *test).items()}
-
-
-def of_white(count: int, tests: int, dim: int, r2: float) -> Rows:
-    """Measures white latents: the same draw of latents for every share of wrong pairs."""
-    rng = np.random.default_rng(0)
-    train, test = (spaces.white(each, dim, r2, rng) for each in (count, tests))
-    rows = []
-    for epsilon, fit in conditions():
-        found = noisy(train, test, epsilon, fit, np.random.default_rng(1))
-        where = {"row": WHITE, "epsilon": epsilon, "fit": fit, "pairs": count}
-        rows.append({**where, **measures.single(found)})
-    return rows
-
-
-def of_paper_size(counts: tuple[int, ...]) -> Rows:
-    """Measures white latents of the paper's width whose R2 without noise is the paper's."""
-    wanted, rows = PRINTED.value("0.0", "r2"), []
-    for count in counts:
-        lost = PAPER_DIM / (count - PAPER_DIM - 1)  # of the unexplained variance, by estimation
-        share = (wanted + lost) / (1 + lost)
-        rows += of_white(count, PAPER_TESTS, PAPER_DIM, share)
-    return [row for row in rows if row["fit"] == ALL]
 
 
 def _at(epsilon: float, method: str = "ijepa", fit: str = ALL, row: str = RowName.TRAINED):
@@ -262,7 +225,7 @@ def table(rows: Rows) -> Table:
     printed = {f"{key}/{e}": PRINTED.value(f"{e:.1f}", key) for key in keys for e in NOISES}
     kappa = _printed("kappa")
     printed |= {"kappa": kappa[0], "growth": kappa[1] / kappa[0]}
-    lines.append(Row("Social-JEPA, smallNORB", printed, ranked=False, kind="paper"))
+    lines.append(spaces.printed(printed))
     caption = "Held-out objects; means over nine pairs of agents, 95 % intervals over both agents."
     return Table(columns, lines, corner="wrong pairs", caption=caption)
 
@@ -291,7 +254,7 @@ def sizes(rows: Rows) -> Table:
     printed = {
         f"{key}/{e}": PRINTED.value(f"{e:.1f}", key) for key in ("r2", "kappa") for e in NOISES
     }
-    lines.append(Row("Social-JEPA, smallNORB", printed, ranked=False, kind="paper"))
+    lines.append(spaces.printed(printed))
     caption = f"White latents of {PAPER_DIM} features, their R² at ε 0 set to the paper's."
     return Table(columns, lines, corner="white latents", caption=caption)
 

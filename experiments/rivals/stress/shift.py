@@ -33,6 +33,7 @@ under other lightings and by -.021 under other elevations.
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -41,8 +42,10 @@ from experiments.alignability.jackknife import Estimate
 from experiments.findings import Claim, Finding, Rows
 from experiments.rivals.methods import PIXELS
 from experiments.rivals.stress import spaces
-from experiments.rivals.stress.spaces import cell, mean
+from experiments.rivals.stress.spaces import mean
 from experiments.rivals.tables import measures
+from experiments.rivals.tables.entrants import COMPARED
+from experiments.rivals.tables.reading import cell
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import evaluation
 from socialjepa_jax.data.base import ViewDataset
@@ -67,14 +70,10 @@ SPREADING, OTHERS = ("simclr", "moco", "barlow", "vicreg"), ("ijepa", "mae", "au
 def run(scale: str, out: pathlib.Path) -> Finding:
     """Measures every method, or reads what an earlier call left in `out`."""
     world = World(scale, out)
-    rows = [row for name in (*spaces.METHODS[scale], PIXELS) for row in _kept(world, name)]
+    rows = world.measured(NAME, (*COMPARED[scale], PIXELS), partial(of_method, world))
     return Finding(
         "W under other conditions", claims(rows), {}, rows, [table(rows)], {"pairs of agents": 9}
     )
-
-
-def _kept(world: World, name: str) -> Rows:
-    return world.kept(NAME, name, lambda: of_method(world, name))
 
 
 def of_method(world: World, name: str) -> Rows:
@@ -199,7 +198,7 @@ def table(rows: Rows) -> Table:
         ]
     lines = []
     for name in (*spaces.names(rows), PIXELS):
-        kind, cells = RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED, {}
+        kind, cells = spaces.kind(name), {}
         for factor in HALVES:
             where = {"method": name, "row": kind, "factor": factor, "where": INSIDE}
             cells[f"{factor}/in"] = measures.interval(cell(rows, "r2", **where))

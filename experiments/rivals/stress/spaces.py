@@ -18,16 +18,14 @@ from experiments import findings
 from experiments.findings import Rows
 from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables import measures, trained
-from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.measures import Measured
+from experiments.rivals.tables.reading import cell
 from experiments.rivals.tables.trained import World
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment.study import scores as study_scores
 from socialjepa_jax.records import RowName
+from socialjepa_jax.report.tables import Row
 
-METHODS: Mapping[str, tuple[str, ...]] = {"smoke": ("ijepa",)} | dict.fromkeys(
-    ("cpu", "gpu", "paper"), tuple(RIVALS)
-)
 WHITE = "white"
 FLOOR = 1e-8  # of W's singular values over the first: the last LayerNorm leaves one below it
 
@@ -88,7 +86,7 @@ def scores(
 def averaged(draw: Callable[[], Mapping[str, float]], draws: int) -> Measured:
     """Returns the means of the scores of several draws."""
     found = [draw() for _ in range(draws)]
-    return {key: (float(np.mean([each[key] for each in found])), None) for key in found[0]}
+    return measures.exact({key: np.mean([each[key] for each in found]) for key in found[0]})
 
 
 def white(count: int, dim: int, r2: float, rng: np.random.Generator) -> Pairs:
@@ -105,17 +103,20 @@ def white(count: int, dim: int, r2: float, rng: np.random.Generator) -> Pairs:
     return x, np.sqrt(share) * x + np.sqrt(1 - share) * noise
 
 
-def cell(rows: Rows, measure: str, **where: Any) -> dict[str, Any]:
-    """Returns a measure's cell of the only row with the given values."""
-    (row,) = findings.select(rows, **where)
-    found: dict[str, Any] = row[measure]
-    return found
-
-
 def mean(rows: Rows, measure: str, **where: Any) -> float:
     """Returns the mean of a measure over pairs; of kappa the geometric one."""
     values = np.array(cell(rows, measure, **where)["pairs"])
     return float(np.exp(np.log(values).mean()) if measure == "kappa" else values.mean())
+
+
+def kind(name: str) -> RowName:
+    """Returns the kind of row that a name's own spaces have."""
+    return RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED
+
+
+def printed(cells: Mapping[str, Any]) -> Row:
+    """Returns the last row of a table: what the paper has for smallNORB."""
+    return Row("Social-JEPA, smallNORB", cells, ranked=False, kind="paper")
 
 
 def names(rows: Rows) -> list[str]:

@@ -35,6 +35,7 @@ table8_nos_k agree. I-JEPA's R2 is .959 with a deviation of .0035.
 import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -42,8 +43,10 @@ from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.rivals.methods import PIXELS
 from experiments.rivals.stress import spaces
-from experiments.rivals.stress.spaces import cell, mean
+from experiments.rivals.stress.spaces import mean
 from experiments.rivals.tables import measures, reading
+from experiments.rivals.tables.entrants import COMPARED
+from experiments.rivals.tables.reading import cell
 from experiments.rivals.tables.trained import HOW, World
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.records import RowName
@@ -80,11 +83,7 @@ def nos_k(scale: str, out: pathlib.Path) -> Finding:
 def measured(scale: str, out: pathlib.Path) -> Rows:
     """Measures every method, or reads what an earlier call left in `out`."""
     world = World(scale, out)
-    return [
-        row
-        for name in (*spaces.METHODS[scale], PIXELS)
-        for row in world.kept(NAME, name, lambda: of_method(world, name))  # noqa: B023
-    ]
+    return world.measured(NAME, (*COMPARED[scale], PIXELS), partial(of_method, world))
 
 
 def of_method(world: World, name: str) -> Rows:
@@ -99,7 +98,7 @@ def of_method(world: World, name: str) -> Rows:
             scores = alignment.evaluate(linear_map, x[test], y[test], back=back, neighbors=KS)
             found |= {f"nos@{k}{end}": scores[f"nos@{k}"] for k in KS}
             found |= {key: scores[key] for key in kept if key not in found}
-        return {key: (float(value), None) for key, value in found.items()}
+        return measures.exact(found)
 
     rows = []
     for space in spaces.spaces(world, name):
@@ -190,7 +189,7 @@ def seed_table(rows: Rows) -> Table:
         key: f"{SEEDS.value(SMALLNORB, key):.3f} ± {SEEDS.value(SMALLNORB, f'{key}_std'):.3f}"
         for key in METRICS if key != "cka"
     }  # fmt: skip
-    lines.append(Row("Social-JEPA, smallNORB", theirs, ranked=False, kind="paper"))
+    lines.append(spaces.printed(theirs))
     caption = "Held-out objects; mean ± standard deviation of runs that share no agent."
     return Table(columns, lines, corner="seeds", caption=caption)
 
@@ -248,14 +247,14 @@ def nos_table(rows: Rows) -> Table:
     ]
     lines = []
     for name in (*spaces.names(rows), PIXELS):
-        kind = RowName.PIXEL_PCA if name == PIXELS else RowName.TRAINED
+        where = {"method": name, "row": spaces.kind(name)}
         cells = {
-            f"{k}{end}": measures.interval(cell(rows, f"nos@{k}{end}", method=name, row=kind))
+            f"{k}{end}": measures.interval(cell(rows, f"nos@{k}{end}", **where))
             for end in BACKS.values()
             for k in KS
         }
         if name != PIXELS:
-            where = {"method": name, "row": RowName.UNTRAINED}
+            where["row"] = RowName.UNTRAINED
             cells["10_untrained"] = measures.interval(cell(rows, "nos@10_no_map", **where))
         lines.append(Row(name, cells, ranked=False))
     levels = dict(zip((f"{k}" for k in KS), map(float, chance(rows))))
@@ -263,7 +262,7 @@ def nos_table(rows: Rows) -> Table:
         Row("chance", levels | {f"{k}_no_map": v for k, v in levels.items()}, ranked=False)
     )
     theirs = {f"{k}": NEIGHBORS.value(SMALLNORB, f"nos@{k}") for k in KS}
-    lines.append(Row("Social-JEPA, smallNORB", theirs, ranked=False, kind="paper"))
+    lines.append(spaces.printed(theirs))
     caption = "Held-out objects; means over nine pairs of agents, 95 % intervals over both agents."
     return Table(columns, lines, corner="NOS@k", caption=caption)
 

@@ -175,3 +175,7 @@ RIVALS: Mapping[str, Entrant] = {
 }  # the paper's nine and the autoencoder, then LeJEPA and VICReg
 
 ENTRANTS: Mapping[str, Entrant] = {**RIVALS, **REFERENCES}
+
+COMPARED: Mapping[str, tuple[str, ...]] = {"smoke": ("ijepa",)} | dict.fromkeys(
+    ("cpu", "gpu", "paper"), tuple(RIVALS)
+)  # by scale, the methods of the tables that read the latents of `trained`

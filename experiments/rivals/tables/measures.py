@@ -42,8 +42,22 @@ def of_pair(
     scores = alignment.evaluate(linear_map, x[split.test], y[split.test], back="inverse")
     subject = evaluation.Subject("pair", split, (0, 1), x, y)
     probes = evaluation.probe_accuracies(how, dataset, subject, linear_map)
-    exact = {name: scores[name] for name in SCORES} | probes
-    return measured | {name: (float(value), None) for name, value in exact.items()}
+    return measured | exact({name: scores[name] for name in SCORES} | probes)
+
+
+def exact(values: Mapping[str, float]) -> Measured:
+    """Returns measures that are not taken without each object."""
+    return {name: (float(value), None) for name, value in values.items()}
+
+
+def kappa(linear_map: alignment.LinearMap) -> float:
+    """Returns the condition number of W between spaces behind a LayerNorm.
+
+    It takes one direction away from the narrower space, whose singular value is rounding alone, so
+    the last one is left out.
+    """
+    values = linear_map.singular_values
+    return float(values[0] / values[-2])
 
 
 def beyond(
@@ -93,6 +107,22 @@ def areas(
     x, y = to_x(x_train), to_y(y_train)
     curves = [alignment.rank_curve(x, y, to_x(a), to_y(b), ranks) for a, b in tests]
     return np.mean(curves, axis=1)
+
+
+def wrong_partners(split: Split, count: int) -> np.ndarray:
+    """Draws a state for every state, within the training states and within the test states.
+
+    Args:
+        split: the states.
+        count: N, of all states.
+
+    Returns:
+        i64[N], a permutation, the same in every call; a state may keep its place.
+    """
+    rng, partners = np.random.default_rng(0), np.arange(count)
+    for rows in (split.train, split.test):
+        partners[rows] = rng.permutation(rows)
+    return partners
 
 
 def single(found: Mapping[str, tuple[float, np.ndarray | None]]) -> dict[str, Any]:

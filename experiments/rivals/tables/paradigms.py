@@ -41,27 +41,25 @@ Expected at --scale=cpu: 5 of 12 claims agree. By area SwAV is first (.376), by 
 """
 
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from experiments.findings import Claim, Finding, Plot, Rows
+from experiments.findings import Finding, Plot, Rows
 from experiments.rivals import methods
 from experiments.rivals.methods import PIXELS
-from experiments.rivals.tables import leaderboard, measures, trained
+from experiments.rivals.tables import measures, page, trained
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
-from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of, spearman
+from experiments.rivals.tables.paradigms_claims import PUBLISHED, claims
+from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of
 from experiments.rivals.tables.trained import HOW, TUNED, Trained, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
-PUBLISHED = "published"
 FOLDER = "table1_paradigms"
-ABOVE = ("simclr", "moco", "vicreg", "lejepa")
-BELOW = ("ijepa", "mae", "autoencoder")
-PAPER = ("ijepa", "mae", "simclr", "autoencoder")  # by the R2 of its table 1
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
@@ -75,7 +73,7 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
     """
     rows = measured(scale, out, eth80)
     images = "ETH-80" if eth80 else "Toys"
-    leaderboard.write(rows, out / f"{FOLDER}.html", images)
+    page.write(rows, out / f"{FOLDER}.html", images)
     return Finding(
         f"Learning paradigms under one protocol: {images}",
         claims(rows),
@@ -93,13 +91,12 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
 def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     """Returns the rows of all methods, which are trained and measured where they are missing."""
     world = World(scale, out, eth80)
-    return [row for name in (PIXELS, *ENTRANTS) for row in rows_of(world, name)]
+    return world.measured(FOLDER, (PIXELS, *ENTRANTS), partial(of_method, world))
 
 
 def rows_of(world: World, name: str) -> Rows:
-    """Returns the rows of one method, or of the components of the pixels."""
-    make = (lambda: of_pixels(world)) if name == PIXELS else (lambda: of_method(world, name))
-    return world.kept(FOLDER, name, make)
+    """Returns the rows of one method."""
+    return world.kept(FOLDER, name, lambda: of_method(world, name))
 
 
 def of_pixels(world: World) -> Rows:
@@ -110,6 +107,8 @@ def of_pixels(world: World) -> Rows:
 
 def of_method(world: World, name: str) -> Rows:
     """Measures a method's agents before and after training, and at every checkpoint."""
+    if name == PIXELS:
+        return of_pixels(world)
     found = world.trained(name)
     spaces = {RowName.UNTRAINED: found.untrained, RowName.TRAINED: found.final}
     rows: Rows = [
@@ -156,62 +155,6 @@ def square(values: list[float]) -> list[list[float]]:
     """Returns the values of all pairs as a plain grid, a row for each agent of the first camera."""
     plain: list[list[float]] = np.reshape(values, (trained.SEEDS, -1)).astype(float).tolist()
     return plain
-
-
-def claims(rows: Rows) -> list[Claim]:
-    """The paper's order and the predictions of the module's head."""
-    r2 = {name: mean(rows, name, "r2") for name in RIVALS}
-    area = {name: mean(rows, name, "area") for name in RIVALS}
-    rankme = {name: mean(rows, name, "rankme") for name in RIVALS}
-    listed = ", ".join(f"{name} {r2[name]:.3f}" for name in PAPER)
-    order = -float(np.max(np.diff([r2[name] for name in PAPER])))
-    moco = measures.interval(row_of(rows, "moco")["r2"], row_of(rows, "ijepa")["r2"])
-    rank, split = spearman(r2, rankme), min(area[a] for a in ABOVE) - max(area[b] for b in BELOW)
-    gains = {name: gain(rows, name, "area") for name in RIVALS}
-    least = min(gains, key=lambda name: gains[name].low)
-    directions = {name: mean(rows, name, "dimensions") for name in RIVALS}
-    most = max(directions, key=directions.__getitem__)
-    pixels = mean(rows, PIXELS, "dimensions", RowName.PIXEL_PCA)
-    beyond = gain(rows, "ijepa", "r2_beyond")
-    carried = {name: mean(rows, name, "probe_transferred") for name in RIVALS}
-    best = max(carried, key=carried.__getitem__)
-    work = {name: float(np.mean(at_equal_work(rows, name)["area"])) for name in RIVALS}
-    own = {name: mean(rows, name, "probe_own") for name in (*RIVALS, "supervised")}
-    rival = max(RIVALS, key=own.__getitem__)
-    masked = mean(rows, "vicreg_masked", "probe_own")
-    tuned = {name: area[name] - mean(rows, name, "area", PUBLISHED) for name in RIVALS}
-    moved = max(tuned, key=lambda name: abs(tuned[name]))
-    agreement = spearman(area, work)
-    return [
-        Claim("paper/order", "JEPA > MAE > SimCLR > autoencoder", order, order > 0,
-              f"R2 of W: {listed}.", because="other data and encoders of another rank"),
-        Claim("paper/moco", "MoCo v3 above JEPA", moco.value, moco.low > 0,
-              f"R2 of MoCo v3 less that of I-JEPA, {moco.low:.3f} to {moco.high:.3f}.",
-              because="a contrastive loss spreads the latents, and R2 counts every direction"),
-        Claim("rank", "Spearman's of R2 and RankMe below -.5", rank, rank < -0.5,
-              f"over {len(RIVALS)} methods."),
-        Claim("area", "contrastive and whitened above predictive and reconstructive", split,
-              split > 0, "least area of SimCLR, MoCo v3, VICReg and LeJEPA less the largest of "
-              "I-JEPA, MAE and the autoencoder."),
-        Claim("gain", "training adds to every area", gains[least].value, gains[least].low > 0,
-              f"the least is {least}'s, {gains[least].low:.3f} to {gains[least].high:.3f}."),
-        Claim("pixels", "no method has more shared directions", directions[most],
-              directions[most] <= pixels, f"the most are {most}'s, pixels have {pixels:.1f}."),
-        Claim("beyond", "training does not add", beyond.value, beyond.low <= 0,
-              f"R2 of I-JEPA beyond the shared factors, trained less untrained, {beyond.low:.3f} "
-              f"to {beyond.high:.3f}."),
-        Claim("carried", "no carried probe above .45", carried[best], carried[best] <= 0.45,
-              f"the best is {best}'s."),
-        Claim("work", "Spearman's above .8", agreement, agreement > 0.8,
-              "area at equal work and at equal images."),
-        Claim("labels", "the best own probe", own["supervised"] - own[rival],
-              own["supervised"] > own[rival],
-              f"{own['supervised']:.3f} with labels, {own[rival]:.3f} of {rival}."),
-        Claim("masks", "worse than crops", masked - own["vicreg"], masked < own["vicreg"],
-              f"{masked:.3f} on masks, {own['vicreg']:.3f} on crops."),
-        Claim("tuning", "area within .1", tuned[moved], abs(tuned[moved]) <= 0.1,
-              f"the largest difference is {moved}'s; the published settings have one pair."),
-    ]  # fmt: skip
 
 
 def _ranked(rows: Rows) -> list[str]:

@@ -1,4 +1,4 @@
-"""The rows of `paradigms`, read: one method's row, means, gains, equal work, orders of methods."""
+"""Rows of the tables, read: cells, a method's row, means, gains, equal work, orders of methods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +12,13 @@ from experiments.rivals.tables import measures
 from experiments.rivals.tables.entrants import RIVALS
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report.tables import Interval
+
+
+def cell(rows: Rows, measure: str, **where: Any) -> dict[str, Any]:
+    """Returns a measure's cell, as `measures.grid` makes it, of the only row with these values."""
+    (row,) = findings.select(rows, **where)
+    found: dict[str, Any] = row[measure]
+    return found
 
 
 def row_of(rows: Rows, name: str, row: str = RowName.TRAINED) -> dict[str, Any]:

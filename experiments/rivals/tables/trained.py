@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,6 +141,16 @@ class World:
         path = self.out / folder / f"{self.stem}_{name.replace(' ', '_')}.json"
         with one_blas_thread():
             return findings.kept(path, lambda: [{"method": name, **row} for row in make()])
+
+    def measured(self, folder: str, names: Iterable[str], make: Callable[[str], Rows]) -> Rows:
+        """Returns the rows of several methods, one after the other; see `kept`.
+
+        Args:
+            folder: of the experiment in `out`.
+            names: of methods and controls.
+            make: measures the rows of one.
+        """
+        return [row for name in names for row in self.kept(folder, name, lambda: make(name))]  # noqa: B023
 
     def trained(self, name: str) -> Trained:
         """Returns the agents of a method, trained if an earlier call has not left them in `out`."""

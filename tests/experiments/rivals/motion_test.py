@@ -5,7 +5,6 @@ Shape key: B pairs, P pairs of a pool, L latents.
 
 import dataclasses
 import json
-import pathlib
 import types
 
 import jax
@@ -22,8 +21,8 @@ from socialjepa_jax.models.patch_net import PatchNetConfig
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.report import tables
 from socialjepa_jax.sharding import ONE_DEVICE
+from tests.experiments.rivals import stored as golden
 
-ROOT = pathlib.Path(__file__).parents[3]
 NET = PatchNetConfig(image_size=8, channels=1, patches=(4,), widths=(4,), hidden=6)
 PAIRED = {"lejepa", "vicreg", "barlow", "infonce", "simclr", "lejepa_vit"}
 LEJEPAS, VITS = {"lejepa", "lejepa_vit"}, ("mae", "ijepa", "lejepa_vit")
@@ -200,8 +199,8 @@ def test_every_method_has_three_predictions_and_a_table_its_means():
     assert motion_claims.plot(rows).figure.axes[0].get_xticklabels()[-1].get_text() == "pixel\nPCA"
 
 
-STORED = json.loads((ROOT / "tests/golden/rivals/rivals_motion.json").read_text("utf-8"))
-PAGE = (ROOT / "docs" / "tables" / "motion.md").read_text("utf-8")
+STORED = golden.run("rivals_motion")
+PAGE, TEXT = golden.page("motion")
 
 
 def stored(name, space="code", key="state", row="trained"):
@@ -210,12 +209,10 @@ def stored(name, space="code", key="state", row="trained"):
 
 def test_stored_claims_are_judged_again():
     found = motion_claims.claims(STORED["rows"])
-    for claim, before in zip(found, STORED["claims"], strict=True):
-        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
-        assert claim.ours == pytest.approx(before["ours"], abs=1e-4)
+    golden.check_claims(found, STORED["claims"], abs=1e-4, rel=1e-6)
     agree = sum(bool(claim.agrees) for claim in found)
-    assert f"{agree} of {len(found)} predictions agree." in " ".join(PAGE.split())
-    assert f"{agree} of {len(found)} claims agree." in " ".join(motion.__doc__.split())
+    assert f"{agree} of {len(found)} predictions agree." in TEXT
+    assert f"{agree} of {len(found)} claims agree." in golden.in_one_line(motion.__doc__)
 
 
 def test_the_page_has_the_table_and_its_sentences_state_the_rows():

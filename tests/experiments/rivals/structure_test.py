@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -14,8 +12,7 @@ from socialjepa_jax.alignment import matched_rank
 from socialjepa_jax.config import from_config_dict, to_config_dict
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.report import tables
-
-ROOT = pathlib.Path(__file__).parents[3]
+from tests.experiments.rivals import stored
 
 R2 = {
     "as it is": 0.90, "inside patches": 0.85, "patches, fixed": 0.80, "pixels, fixed": 0.60,
@@ -105,12 +102,10 @@ def test_a_cell_is_trained_and_shown(tmp_path, monkeypatch):
         assert abs(ours - theirs) > 1e-3
 
 
-GOLDEN = ROOT / "tests" / "golden" / "rivals" / "table1_structure.json"
-STORED = json.loads(GOLDEN.read_text("utf-8"))
+STORED = stored.run("table1_structure")
 ROWS = STORED["rows"]
-PAGE = (ROOT / "docs" / "tables" / "structure.md").read_text("utf-8")
-TEXT = " ".join(PAGE.split())
-HEAD = " ".join(structure.__doc__.split())
+PAGE, TEXT = stored.page("structure")
+HEAD = stored.in_one_line(structure.__doc__)
 FRESH = ("as it is", "patches, fresh", "pixels, fresh")
 
 
@@ -120,9 +115,7 @@ def mean(cell, measure="r2", row="trained"):
 
 def test_stored_claims_are_judged_again():
     found = structure.claims(ROWS)
-    for claim, before in zip(found, STORED["claims"], strict=True):
-        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
-        assert claim.ours == pytest.approx(before["ours"], abs=1e-4)
+    stored.check_claims(found, STORED["claims"], abs=1e-4, rel=1e-6)
     agree = sum(bool(claim.agrees) for claim in found)
     assert f"{agree} of {len(found)} claims agree." in HEAD
     assert f"{agree} of {len(found)} predictions agree." in TEXT

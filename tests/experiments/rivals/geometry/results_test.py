@@ -2,9 +2,6 @@
 
 # ruff: noqa: RUF001 (a true minus sign is meant)
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -13,15 +10,11 @@ from experiments.rivals.tables.entrants import RIVALS
 from experiments.rivals.tables.paradigms import mean, row_of
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import tables
+from tests.experiments.rivals import stored
 
-ROOT = pathlib.Path(__file__).parents[4]
 MODULES = {"fig6_projection": projection, "fig8_layer_cka": layers, "fig9_spectrum": spectrum}
-STORED = {
-    name: json.loads((ROOT / "tests" / "golden" / "rivals" / f"{name}.json").read_text("utf-8"))
-    for name in MODULES
-}
-PAGE = (ROOT / "docs" / "tables" / "figures.md").read_text("utf-8")
-TEXT = " ".join(PAGE.split())
+STORED = {name: stored.run(name) for name in MODULES}
+PAGE, TEXT = stored.page("figures")
 PLANE, LAYERS, W = (STORED[name]["rows"] for name in MODULES)
 UNTRAINED, WRONG = RowName.UNTRAINED, RowName.MISMATCHED
 
@@ -31,15 +24,13 @@ def claims(name):
 
 
 def head(name):
-    return " ".join(MODULES[name].__doc__.split())
+    return stored.in_one_line(MODULES[name].__doc__)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_stored_claims_are_judged_again(name):
     found = claims(name)
-    for claim, before in zip(found.values(), STORED[name]["claims"], strict=True):
-        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
-        assert claim.ours == pytest.approx(before["ours"], rel=1e-3, abs=1e-3)
+    stored.check_claims(found.values(), STORED[name]["claims"], abs=1e-3)
     agree = sum(claim.agrees is True for claim in found.values())
     assert f"{agree} of {len(found)} claims agree." in head(name)
     assert f"{agree} of {len(found)} predictions agree." in TEXT

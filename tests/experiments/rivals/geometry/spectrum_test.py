@@ -5,8 +5,9 @@ import pytest
 from scipy.linalg import orthogonal_procrustes
 
 from experiments.rivals.geometry import spectrum
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.paradigms import ABOVE, PIXELS
+from experiments.rivals.tables.paradigms_claims import ABOVE
 from socialjepa_jax.evaluation.splits import Split
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import tables

@@ -2,12 +2,10 @@
 
 # ruff: noqa: RUF001 (a true minus is meant)
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
 
+from experiments.motion import pairs
 from experiments.rivals.predictions import capacity, cross_view, theory
 from experiments.rivals.predictions.environments import (
     ENVIRONMENTS,
@@ -17,17 +15,13 @@ from experiments.rivals.predictions.environments import (
     UNTRAINED,
 )
 from socialjepa_jax.report import tables
+from tests.experiments.rivals import stored
 
-ROOT = pathlib.Path(__file__).parents[4]
-PAGE = (ROOT / "docs" / "tables" / "predictions.md").read_text("utf-8")
-TEXT = " ".join(PAGE.split())
+PAGE, TEXT = stored.page("predictions")
 MODULES = {
     "table1_cross_view": cross_view, "table6_capacity": capacity, "exp_predictions": theory,
 }  # fmt: skip
-STORED = {
-    name: json.loads((ROOT / "tests/golden/rivals" / f"{name}.json").read_text("utf-8"))
-    for name in MODULES
-}
+STORED = {name: stored.run(name) for name in MODULES}
 ANGLES, WIDTHS, THEORY = (STORED[name]["rows"] for name in MODULES)
 CLAIMS = {
     name: {claim.id: claim for claim in module.claims(STORED[name]["rows"])}
@@ -38,9 +32,7 @@ CLAIMS = {
 @pytest.mark.parametrize("name", MODULES)
 def test_claims_are_judged_again(name):
     found = list(CLAIMS[name].values())
-    for claim, before in zip(found, STORED[name]["claims"], strict=True):
-        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
-        assert claim.ours == pytest.approx(before["ours"], rel=1e-3, abs=1e-3)
+    stored.check_claims(found, STORED[name]["claims"], abs=1e-3)
     agree = sum(claim.agrees is True for claim in found)
     judged = sum(claim.agrees is not None for claim in found)
     part = TEXT.split(f"--only={name}`")[1]
@@ -78,9 +70,7 @@ GAINS = [ours("table1_cross_view", f"adds/{azimuth}") for azimuth in cross_view.
 FALLS = [capacity.fall(WIDTHS, *pair, "r2") for pair in ((24, 48), (24, 96))]
 LOSS = {name: theory.with_loss(THEORY, name, "r2") for name in theory.methods(THEORY)}
 BARE = [width(a, row="untrained") for a in capacity.WIDTHS]
-WITHIN = theory.pairs.cell(
-    [theory.within_step(THEORY, name, "area") for name in theory.methods(THEORY)]
-)
+WITHIN = pairs.cell([theory.within_step(THEORY, name, "area") for name in theory.methods(THEORY)])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +131,7 @@ def test_the_words_hold():
 
 
 def test_the_heads_state_what_was_measured():
-    head = {name: " ".join(module.__doc__.split()) for name, module in MODULES.items()}
+    head = {name: stored.in_one_line(module.__doc__) for name, module in MODULES.items()}
     r2, area = ([f"{angle(at, m):.3f}" for at in (40, 160)] for m in ("r2", "area"))
     assert (
         f"R2 is {r2[0]} at 40 degrees and {r2[1]} at 160, the area {area[0]} and {area[1]}, "

@@ -1,14 +1,10 @@
-"""What the theory predicts: its claims on rows whose values are known, and the environments."""
-
-import types
+"""What the theory predicts: its claims on rows whose values are known."""
 
 import numpy as np
 import pytest
 
-from experiments.rivals.predictions import agents, environments, theory
+from experiments.rivals.predictions import theory
 from experiments.rivals.predictions.environments import (
-    BROKEN,
-    ENVIRONMENTS,
     MOVING,
     SAME,
     SHUFFLED,
@@ -16,11 +12,6 @@ from experiments.rivals.predictions.environments import (
     UNTRAINED,
 )
 from experiments.rivals.tables.entrants import RIVALS
-from experiments.rivals.tables.trained import World
-from socialjepa_jax.alignment import evaluate, fit, matched_rank
-from socialjepa_jax.config import from_config_dict, to_config_dict
-from socialjepa_jax.data.augment.shuffle import Shuffle
-from socialjepa_jax.evaluation.splits import Split
 from tests.experiments.rivals.tables.made import cell
 
 STEPS = (0, 10, 20, 30, 40, 50, 60, 70, 80)
@@ -136,63 +127,3 @@ def test_tables_have_every_method_and_environment():
     assert found[MOVING]["lost"].value == pytest.approx(0.2)
     assert found[SHUFFLED]["kappa"] == 300
     assert len(theory.plot(rows).figure.axes[0].get_lines()) == len(RIVALS)
-
-
-def test_spaces_are_compared_on_held_out_rows():
-    rng = np.random.default_rng(0)
-    x, y = (rng.normal(size=(80, width)) for width in (6, 4))
-    y = y + x[:, :4]
-    split = Split("instance", np.arange(50), np.arange(50, 80))
-    found = agents.compared(split, np.arange(80) // 4, x, y, 3)
-    expected = evaluate(fit(x[:50], y[:50]), x[50:], y[50:], back="inverse")
-    for name in ("r2", "nos@10"):
-        assert found[name][0] == pytest.approx(expected[name], abs=1e-6)
-    assert found["dsc"][0] == pytest.approx(expected["dsc"], abs=2e-3)
-    parts = (x[:50], y[:50], x[50:], y[50:])
-    assert found["area"][0] == pytest.approx(matched_rank(*parts, ranks=3, shuffles=1).area)
-    held = np.flatnonzero(np.arange(50, 80) // 4 != 13) + 50
-    without = matched_rank(*parts[:2], x[held], y[held], ranks=3, shuffles=1).area
-    assert found["area"][1][1] == pytest.approx(without)
-    assert len(found["area"][1]) == len(found["r2"][1]) == 8
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_an_environment_changes_what_is_seen_alone(name, tmp_path):
-    world = World("cpu", tmp_path)
-    chosen, own = environments.experiment(world, name), world.experiment("ijepa", 12)
-    if name != MOVING:  # its frames are images of one batch, which no configuration says
-        assert from_config_dict(to_config_dict(chosen)) == chosen
-    assert chosen.agents.seeds == own.agents.seeds[3:6]
-    assert chosen.run.steps == own.run.steps
-    assert chosen.optim == own.optim
-    assert chosen.shuffle == BROKEN.get(name, Shuffle())
-    seen = chosen.data.protocol.azimuths if name != MOVING else ()
-    assert seen == {TOYS_ELSEWHERE: (160,), MOVING: ()}.get(name, (0, 160))
-    assert (chosen.data == own.data) == (name in BROKEN)
-    if name == MOVING:
-        assert 2 * chosen.run.batch_size == own.run.batch_size
-        assert chosen.data.image_size == own.data.image_size
-
-
-def test_shuffled_pairs_stay_within_their_part_of_the_split(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(8, 60, 5)).astype(np.float32)
-    split = Split("instance", np.arange(40), np.arange(40, 60))
-    dataset = types.SimpleNamespace(state_ids=np.arange(60), instance_ids=np.arange(60) // 4)
-    kept = types.SimpleNamespace(final=z, untrained=z[::-1])
-    world = types.SimpleNamespace(
-        scale="cpu", out=tmp_path, split=split, dataset=dataset, trained=lambda _: kept
-    )
-    monkeypatch.setattr(environments, "ENVIRONMENTS", ())
-    seen = {}
-    monkeypatch.setattr(environments, "_row", lambda _, name, x, y: seen.setdefault(name, (x, y)))
-    monkeypatch.setattr(environments.findings, "kept", lambda _, make: make())
-    environments.measured(world)
-    (x, same), (_, shuffled) = seen[SAME], seen[SHUFFLED]
-    np.testing.assert_array_equal(x, z[:3])
-    np.testing.assert_array_equal(same, z[3:6])
-    for rows in (split.train, split.test):
-        assert not np.array_equal(shuffled[:, rows], same[:, rows])
-        ours, theirs = (np.sort(each[:, rows], axis=1) for each in (shuffled, same))
-        np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_array_equal(seen[UNTRAINED][1], z[::-1][3:6])

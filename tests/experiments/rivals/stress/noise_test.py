@@ -1,13 +1,12 @@
-"""Wrong pairs: the claims on rows whose means are known, the fits, and the stored run."""
+"""Wrong pairs: the claims on rows whose means are known, the table and the figure."""
 
 import functools
 
 import numpy as np
 import pytest
 
-from experiments.rivals.stress import noise, spaces
+from experiments.rivals.stress import noise, wrong_pairs
 from experiments.rivals.tables.entrants import RIVALS
-from socialjepa_jax import alignment
 from socialjepa_jax.report import tables
 
 R2 = {name: 0.5 + 0.03 * k for k, name in enumerate(RIVALS)}
@@ -26,7 +25,7 @@ def rows_of(name, r2, grown=3.0, left=0.91, back=0.98, dsc=(0.8, 0.75), nos=(0.5
     """Trained agents and white latents of a method, whose kappa grows by half of `grown`."""
     rows = []
     for row, factor in (("trained", grown), ("white", grown / 2)):
-        for epsilon, fit in noise.conditions():
+        for epsilon, fit in wrong_pairs.conditions():
             share = {0.0: 1.0, 0.1: 0.99, 0.3: left}[epsilon] if fit == "all" else back
             at = int(epsilon == 0.3)
             rows.append({
@@ -116,25 +115,6 @@ def test_the_papers_numbers_lie_between_those_of_few_white_pairs_or_not(pairs, v
 def test_one_method_and_one_size_have_the_claims_that_they_can_have():
     rows = [row for row in made() if row["method"] == "ijepa"]
     assert len(judged(rows)) == 8
-
-
-def test_a_fit_has_wrong_pairs_and_the_refit_leaves_them_out():
-    rng = np.random.default_rng(0)
-    train, test = (spaces.white(n, 3, 0.95, rng) for n in (600, 200))
-    score = {
-        condition: noise.noisy(train, test, *condition, np.random.default_rng(1))["r2"][0]
-        for condition in noise.conditions()
-    }
-    clean = alignment.r2(alignment.fit(*train), *test)
-    assert score[0.0, "all"] == pytest.approx(clean, abs=1e-6)
-    assert score[0.3, "all"] == pytest.approx(0.91 * clean, abs=0.03)
-    assert score[0.3, "trimmed"] > 0.5 * (clean + score[0.3, "all"])
-
-
-def test_white_latents_have_the_r2_that_they_are_given():
-    rows = noise.of_white(500, 400, 3, 0.7)
-    assert [(row["epsilon"], row["fit"]) for row in rows] == noise.conditions()
-    assert rows[0]["r2"]["pairs"][0][0] == pytest.approx(0.7, abs=0.05)
 
 
 def test_the_table_has_every_method_and_the_paper():

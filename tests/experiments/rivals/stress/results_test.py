@@ -1,16 +1,13 @@
 """The stored runs of the stress tests: claims are judged again, and the page states their rows."""
 
 import functools
-import json
-import pathlib
 
 import pytest
 
 from experiments.rivals.stress import budget, noise, shift, spaces, stability
 from socialjepa_jax.report import tables
+from tests.experiments.rivals import stored
 
-ROOT = pathlib.Path(__file__).parents[4]
-GOLDEN = ROOT / "tests" / "golden" / "rivals"
 RUNS = {  # experiment -> its module, its claims, the experiment with its rows, its tables
     "table4_pair_noise": (noise, noise.claims, "table4_pair_noise", (noise.table, noise.sizes)),
     "table5_shift": (shift, shift.claims, "table5_shift", (shift.table,)),
@@ -18,39 +15,30 @@ RUNS = {  # experiment -> its module, its claims, the experiment with its rows, 
     "table8_nos_k": (stability, stability.nos_claims, "table7_seeds", (stability.nos_table,)),
     "fig5_pair_budget": (budget, budget.claims, "fig5_pair_budget", (budget.table,)),
 }
-PAGE = (ROOT / "docs" / "tables" / "stress.md").read_text("utf-8")
-TEXT = " ".join(PAGE.split())
-
-
-@functools.cache
-def stored(name):
-    return json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+PAGE, TEXT = stored.page("stress")
+run = functools.cache(stored.run)
 
 
 @functools.cache
 def judged(name):
     _, claims, source, _ = RUNS[name]
-    return {claim.id: claim for claim in claims(stored(source)["rows"])}
+    return {claim.id: claim for claim in claims(run(source)["rows"])}
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_stored_claims_are_judged_again(name):
-    before = stored(name)["claims"]
-    assert list(judged(name)) == [claim["id"] for claim in before]
-    for claim, kept in zip(judged(name).values(), before):
-        assert claim.agrees == kept["agrees"]
-        assert claim.ours == pytest.approx(kept["ours"], rel=1e-3, abs=1e-4)
+    stored.check_claims(judged(name).values(), run(name)["claims"], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_page_has_the_tables_and_the_count_of_claims(name):
     module, _, source, shown = RUNS[name]
     for table in shown:
-        assert tables.to_markdown(table(stored(source)["rows"])) in PAGE
+        assert tables.to_markdown(table(run(source)["rows"])) in PAGE
     agree = sum(claim.agrees is True for claim in judged(name).values())
     assert f"`{name}`: {agree} of {len(judged(name))} claims agree." in TEXT
     count = f"{agree} of {len(judged(name))} claims"
-    assert count in " ".join(module.__doc__.split())
+    assert count in stored.in_one_line(module.__doc__)
 
 
 def test_sentences_of_the_page_state_the_rows():
@@ -58,13 +46,13 @@ def test_sentences_of_the_page_state_the_rows():
         judged("table4_pair_noise"), judged("fig5_pair_budget"), judged("table5_shift"),
         judged("table7_seeds"), judged("table8_nos_k"),
     )  # fmt: skip
-    rows = stored("table7_seeds")["rows"]
+    rows = run("table7_seeds")["rows"]
     spread = {n: stability.spread_of(rows, n) for n in spaces.names(rows)}
     dsc = {n: stability.spread_of(rows, n, "dsc") for n in spread}
     left = {
         n: s / (1 - spaces.mean(rows, "r2", method=n, row="trained")) for n, s in spread.items()
     }
-    budgets = stored("fig5_pair_budget")["rows"]
+    budgets = run("fig5_pair_budget")["rows"]
     minus = "\N{MINUS SIGN}"
     sentences = [
         f"within {abs(noisy['theory'].ours):.3f} of that",

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from experiments.rivals.tables import paradigms
+from experiments import findings
+from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables.entrants import ENTRANTS, RIVALS
-from experiments.rivals.tables.paradigms import PIXELS, PUBLISHED
+from experiments.rivals.tables.paradigms_claims import ABOVE, PUBLISHED
 
 MEASURES = (
     "area", "dimensions", "r2", "dsc", "nos@10", "kappa_effective", "rankme", "r2_beyond",
@@ -13,7 +14,7 @@ MEASURES = (
 R2 = {name: 0.5 for name in RIVALS} | {
     "ijepa": 0.9, "mae": 0.8, "simclr": 0.7, "autoencoder": 0.6, "moco": 0.95,
 }  # fmt: skip
-AREA = {name: 0.4 if name in paradigms.ABOVE else 0.3 for name in RIVALS}
+AREA = {name: 0.4 if name in ABOVE else 0.3 for name in RIVALS}
 STEP = 100
 
 
@@ -50,4 +51,23 @@ def made(change=None, pixels=20.0):
                "dsc": 0.5 + 1e-3 * k, "nos@10": 0.5 - 1e-3 * k}  # fmt: skip
         own |= {"supervised": {"probe_own": 0.9}, "vicreg_masked": {"probe_own": 0.4}}.get(name, {})
         rows += rows_of(name, **(own | (change or {}).get(name, {})))
+    return rows
+
+
+def with_trials(change=None, points=None, trials=None):
+    """Rows of all methods; `points` and `trials` change I-JEPA's checkpoints and trials."""
+    rows = made(change)
+    extra = {"dsc": 0.4, "nos@10": 0.6, "kappa_effective": 20.0}
+    for row in findings.select(rows, row="checkpoint"):
+        row |= {key: np.full((3, 3), value).tolist() for key, value in extra.items()}
+        row |= {"rankme": [11.0, 12.0, 13.0] * 2}
+    for row, new in zip(findings.select(rows, method="ijepa", row="checkpoint"), points or ()):
+        row |= new
+    for name in ENTRANTS:
+        scores = trials if trials and name == "ijepa" else (0.6, 0.57, 0.55)
+        rows += [
+            {"method": name, "row": "trial", "trial": k, "learning_rate": 0.5**k,
+             "temperature": 0.1, "accuracy": score}
+            for k, score in enumerate(scores)
+        ]  # fmt: skip
     return rows

@@ -11,6 +11,7 @@ from experiments.rivals.tables import measures
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.config import Alignment
 from socialjepa_jax.evaluation import controls
+from socialjepa_jax.evaluation.splits import Split
 
 HOW = Alignment()
 
@@ -102,3 +103,21 @@ def test_differences_are_paired_and_one_pair_has_no_interval():
     against_one = measures.interval({"pairs": pairs.tolist(), "without": None},
                                     {"pairs": [[0.5]], "without": None})  # fmt: skip
     assert against_one.value == pytest.approx(pairs.mean() - 0.5)
+
+
+def test_kappa_leaves_out_the_direction_that_a_layer_norm_takes():
+    rng = np.random.default_rng(0)
+    x, y = (z - z.mean(1, keepdims=True) for z in rng.normal(size=(2, 200, 5)))
+    linear_map = alignment.fit(x, y)
+    values = np.linalg.svd(linear_map.w, compute_uv=False)
+    assert values[-1] < 1e-8 * values[0]
+    assert measures.kappa(linear_map) == pytest.approx(values[0] / values[-2])
+
+
+def test_wrong_partners_stay_in_their_part_and_are_the_same_in_every_call():
+    split = Split("instance", np.arange(0, 30, 2), np.arange(1, 30, 2))
+    partners = measures.wrong_partners(split, 30)
+    np.testing.assert_array_equal(partners, measures.wrong_partners(split, 30))
+    for rows in (split.train, split.test):
+        assert not np.array_equal(partners[rows], rows)
+        np.testing.assert_array_equal(np.sort(partners[rows]), rows)

@@ -1,7 +1,6 @@
 """Paradigms as measured: claims, tables and sentences are those of the stored rows."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -10,12 +9,11 @@ from experiments.rivals.tables import baselines, leaderboard, paradigms
 from experiments.rivals.tables.entrants import ENTRANTS, RIVALS
 from experiments.rivals.tables.reading import gain, mean
 from socialjepa_jax.report import tables
+from tests.experiments.rivals import stored
+from tests.experiments.rivals.stored import GOLDEN, ROOT
 
-ROOT = pathlib.Path(__file__).parents[4]
-GOLDEN = ROOT / "tests" / "golden" / "rivals"
 README = (ROOT / "README.md").read_text("utf-8")
-PAGE = (ROOT / "docs" / "tables" / "paradigms.md").read_text("utf-8")
-TEXT = " ".join(PAGE.split())
+PAGE, TEXT = stored.page("paradigms")
 ROWS = [
     row
     for name in (PIXELS, *ENTRANTS)
@@ -35,11 +33,8 @@ def short(value, digits=3):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_stored_claims_are_judged_again(name):
-    stored = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))["claims"]
     found = MODULES[name].claims(ROWS)
-    for claim, before in zip(found, stored, strict=True):
-        assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
-        assert claim.ours == pytest.approx(before["ours"], rel=1e-3, abs=1e-4)
+    stored.check_claims(found, stored.run(name)["claims"], abs=1e-4)
     agree = sum(claim.agrees is True for claim in found)
     assert f"{agree} of {len(found)} claims agree" in " ".join(MODULES[name].__doc__.split())
 

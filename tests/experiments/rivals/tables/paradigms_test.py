@@ -10,6 +10,7 @@ import pytest
 from experiments.rivals.tables import paradigms
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
 from experiments.rivals.tables.paradigms import PIXELS
+from experiments.rivals.tables.paradigms_claims import ABOVE
 from socialjepa_jax.report import tables
 from tests.experiments.rivals.tables.made import R2, cell, made
 
@@ -66,7 +67,7 @@ def test_equal_work_is_the_last_checkpoint_within_the_cheapest_run():
     order = [row.cells["area"] for row in work.rows]
     assert order == sorted(order, reverse=True)
     # With the costs the other way around, the order of areas at equal work turns.
-    turned = {name: {"flops": 3.0} for name in paradigms.ABOVE}
+    turned = {name: {"flops": 3.0} for name in ABOVE}
     assert judged(made(turned))["work"].agrees is False
 
 

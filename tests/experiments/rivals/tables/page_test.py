@@ -1,51 +1,32 @@
-"""The page of all methods: its order, its sentences, and what a reader sees without a script."""
+"""The page of all methods: its order, its links, and what a reader sees without a script."""
 
-# ruff: noqa: RUF001 (a true times sign and a dash are meant)
+# ruff: noqa: RUF001 (a dash is meant)
 
 import re
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 
-from experiments import findings
 from experiments.rivals.tables import leaderboard, paradigms
+from experiments.rivals.tables import page as methods_page
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
-from tests.experiments.rivals.tables import made as usual
+from socialjepa_jax.report.tables import Interval
+from tests.experiments.rivals.tables.made import with_trials
 
 VOID = {"img", "br", "meta", "input"}
-
-
-def made(change=None, points=None, trials=None):
-    """Rows of all methods; `points` and `trials` change I-JEPA's checkpoints and trials."""
-    rows = usual.made(change)
-    extra = {"dsc": 0.4, "nos@10": 0.6, "kappa_effective": 20.0}
-    for row in findings.select(rows, row="checkpoint"):
-        row |= {key: np.full((3, 3), value).tolist() for key, value in extra.items()}
-        row |= {"rankme": [11.0, 12.0, 13.0] * 2}
-    for row, new in zip(findings.select(rows, method="ijepa", row="checkpoint"), points or ()):
-        row |= new
-    for name in ENTRANTS:
-        scores = trials if trials and name == "ijepa" else (0.6, 0.57, 0.55)
-        rows += [
-            {"method": name, "row": "trial", "trial": k, "learning_rate": 0.5**k,
-             "temperature": 0.1, "accuracy": score}
-            for k, score in enumerate(scores)
-        ]  # fmt: skip
-    return rows
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "leaderboard.html"
-    leaderboard.write(made(), path)
+    methods_page.write(with_trials(), path)
     return path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(("eth80", "images"), [(None, "Toys"), ("file.npz", "ETH-80")])
 def test_a_run_leaves_the_methods_as_one_page(tmp_path, monkeypatch, eth80, images):
     asked = []
-    monkeypatch.setattr(paradigms, "measured", lambda *given: asked.append(given) or made())
+    monkeypatch.setattr(paradigms, "measured", lambda *given: asked.append(given) or with_trials())
     found = paradigms.run("cpu", tmp_path, eth80)
     assert asked == [("cpu", tmp_path, eth80)] and found.title.endswith(images)
     page = (tmp_path / "table1_paradigms.html").read_text("utf-8")
@@ -120,61 +101,21 @@ def test_numbers_sort_as_they_are_shown(page):
 
 
 def test_bars_begin_and_end_where_the_interval_does():
-    found = leaderboard._bar(leaderboard.Interval(0.5, 0.25, 1.5))
+    found = methods_page._bar(Interval(0.5, 0.25, 1.5))
     assert "left:25.0%;width:75.0%" in found and "left:50.0%" in found
-    assert leaderboard._bar(leaderboard.Interval(0.5, float("nan"), float("nan"))) == ""
-    assert leaderboard._bar(None) == ""
+    assert methods_page._bar(Interval(0.5, float("nan"), float("nan"))) == ""
+    assert methods_page._bar(None) == ""
 
 
 def test_training_adds_where_the_interval_excludes_zero(read):
-    assert [leaderboard.adds(leaderboard.Interval(0, *ends)) for ends in
+    assert [leaderboard.adds(Interval(0, *ends)) for ends in
             ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.2))] == ["yes", "no", "not shown"]  # fmt: skip
     lines = read.tables[0][1:]
     assert all("yes" in line[2] for line in lines[:-1]) and lines[-1][2] == "–"
 
 
-UP = [{"area": np.full((3, 3), a).tolist(), "probe_own": [a] * 6} for a in (0.1, 0.2, 0.3)]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, "No failure was seen: RankMe 12.0 before training, 12.0 after it"),
-        ({"points": [{}, {}, {"rankme": [1.5] * 6}]}, "It collapses: RankMe 12.0 before"),
-        ({"points": [{}, {}, {"rankme": [5.0] * 6}]}, "Dimensions are lost: RankMe 12.0"),
-        ({"points": [UP[0], UP[2], UP[1]]}, "The area is 0.300 at step 200 and 0.200 at the end"),
-        ({"points": [UP[2], UP[0], UP[1]]}, "The area is 0.300 before training and 0.200"),
-        ({"points": [{}, {}, {"probe_own": [0.1] * 6}]}, "does not learn: 0.100 untrained, 0.100"),
-        ({"trials": (0.6, 0.7, 0.4)}, "best of 3 trials has 0.700, that with learning rate ×0.25, "
-         "temperature 0.1 0.400"),
-    ],
-)  # fmt: skip
-def test_how_training_fails_is_read_from_the_rows(change, expected):
-    assert expected in leaderboard.how_it_fails(made(**change), "ijepa")
-
-
-QUIET = {"rankme": 20.0, "probe_own": 0.4, "probe_transferred": 0.3, "r2_beyond": 0.8}
-
-
-@pytest.mark.parametrize(
-    ("change", "gained", "expected"),
-    [
-        ({}, 0.1, "R² 0.900 is low for its rank: 10.0 of 48 directions are shared, RankMe 20.0."),
-        ({"rankme": 3.0}, 0.1, "that of few directions: RankMe 3.0 of 48, area 0.3"),
-        ({}, 0.0, "not that of training: untrained agents have 0.900"),
-        ({"r2_beyond": 0.5}, 0.1, "lighting and elevation: 0.500 without them"),
-        ({"probe_transferred": 0.2}, 0.1, "not carry a probe: 0.400 at home, 0.200 from"),
-    ],
-)
-def test_what_r2_hides_is_read_from_the_rows(change, gained, expected):
-    rows = made({"ijepa": QUIET | {"published": 0.3} | change})
-    untrained = findings.select(rows, method="ijepa", row="untrained")[0]
-    untrained["r2"] = usual.cell(0.9 - gained)
-    assert expected in leaderboard.what_r2_hides(rows, "ijepa")
-
-
 def test_the_short_table_has_the_rivals_in_the_order_of_the_page(read):
-    lines = leaderboard.markdown(made()).strip().splitlines()
+    lines = leaderboard.markdown(with_trials()).strip().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     names = [line[0] for line in cells[2:]]
     shown = [line[0] for line in read.tables[0][1:] if line[0] in RIVALS]
