@@ -11,11 +11,14 @@ from typing import Any
 
 from experiments.collaboration.scenes import Scene
 from socialjepa_jax.config import Agents, Experiment
+from socialjepa_jax.objectives.base import Objective
 from socialjepa_jax.objectives.coupled import (
+    Classes,
     Crossed,
     Link,
     Migration,
     Mutual,
+    MutualClasses,
     Pull,
     Similarities,
 )
@@ -32,7 +35,7 @@ class Method:
         kind: "alone" | "taught" | "crossed" (both cameras, no teacher) | "mutual" | "warm" (from
             the teacher's weights) | "frozen" (the teacher's encoder as it is).
         teacher: "" | "other" | "same" (camera) | "untrained".
-        link: what couples it.
+        link: what couples it; of mutual teaching by `Classes` its number of classes alone.
         own: factor of its own loss.
         method: of mutual teaching.
         share: of the steps that other methods take.
@@ -92,7 +95,18 @@ def methods(scene: Scene, scale: str) -> Mapping[str, Method]:
     }
     if scene.crops:
         found["W, latents kept"] = Method("taught", "other", w, whole=True)
-    return found
+    return found | (_with_labels(scene.classes) if scene.classes else {})
+
+
+def _with_labels(count: int) -> dict[str, Method]:
+    """Returns the methods that read labels of training states; their knob weighs all of a term."""
+    both, hard = Classes(num_classes=count), Classes(num_classes=count, soft=0.0)
+    return {
+        "distillation, labels": Method("taught", "other", both),
+        "distillation, labels, no own loss": Method("taught", "other", both, own=0.0),
+        "labels without a teacher": Method("taught", "other", hard),
+        "mutual learning, labels": Method("mutual", link=both),
+    }
 
 
 def experiment(
@@ -117,10 +131,16 @@ def experiment(
     elif method.kind == "crossed":
         objective = Crossed(objective)
     elif method.kind == "mutual":
-        assert isinstance(method.link, Link)
-        objective = Mutual(objective, method=method.method, link=method.link)
+        objective = _mutual(objective, method)
         partner_seeds = tuple(seed + 500 for seed in seeds)
         agents = dataclasses.replace(agents, partner_seeds=partner_seeds)
     else:
         agents = Agents(own, seeds)
     return dataclasses.replace(base, objective=objective, agents=agents)
+
+
+def _mutual(objective: Objective, method: Method) -> Mutual | MutualClasses:
+    if isinstance(method.link, Classes):
+        return MutualClasses(objective, num_classes=method.link.num_classes)
+    assert isinstance(method.link, Link)
+    return Mutual(objective, method=method.method, link=method.link)

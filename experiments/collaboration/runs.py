@@ -15,7 +15,7 @@ import numpy as np
 from absl import logging
 
 from experiments import findings
-from experiments.collaboration import methods, scenes
+from experiments.collaboration import labels, methods, scenes
 from experiments.collaboration.methods import Method
 from experiments.collaboration.scenes import Scene, Score
 from experiments.findings import Rows
@@ -170,7 +170,8 @@ def in_memory(chosen: Experiment, teacher: Encoders | None, whole: bool = False)
     feed: Any = seen.feed if chosen.agents.partners else seen.feed.a
     if whole:
         feed = PairedFeed(seen.feed.a, _seen(chosen, Augment()).feed.b)
-    return InMemory(chosen, seen.dataset, build.build(chosen, teacher=teacher), feed)
+    parts = labels.given(build.build(chosen, teacher=teacher), chosen, seen.dataset, teacher)
+    return InMemory(chosen, seen.dataset, parts, feed)
 
 
 def _seen(chosen: Experiment, augmentation: Augment) -> InMemory:

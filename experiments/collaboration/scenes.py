@@ -41,6 +41,7 @@ class Scene:
         memory: pairs that moments hold, in smoke tests and otherwise.
         crops: True: training draws crops, so that latents of whole images are others.
         tuned_in: another scene in whose tuning world methods are tuned; None: this one.
+        classes: categories of the states; 0: there are none.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Scene:
     memory: tuple[int, int]
     crops: bool = False
     tuned_in: "Scene | None" = None
+    classes: int = 0
 
     def run(
         self, scale: str, seeds: tuple[int, ...], share: float = 1.0, **changes: object
@@ -140,6 +142,7 @@ TOYS = Scene(
     {"data__instances": 4, "data__splits__test_instances": 2, "run__batch_size": 16},
     (512, 1024),
     crops=True,
+    classes=5,
 )
 
 
@@ -156,4 +159,5 @@ def photographs(path: str) -> Scene:
         experiment=lambda seeds, changes: on_pictures(seeds, {"data__path": path, **changes}),
         small={"run__batch_size": 16},
         tuned_in=TOYS,
+        classes=8,
     )

@@ -165,7 +165,7 @@ def claims(rows: Rows, frozen: float | None = FROZEN) -> list[Claim]:
         *_less_than_w_claims(rows),
         _frozen_claim(rows, frozen or threshold(rows)),
         _charged_claim(rows),
-        *_cheaper_claims(rows),
+        *(cheaper_claim(rows, name) for name in ("learned head, no own loss", KEPT)),
         *_mutual_claims(rows),
         *_short_claims(rows),
     ]  # fmt: skip
@@ -173,10 +173,10 @@ def claims(rows: Rows, frozen: float | None = FROZEN) -> list[Claim]:
 
 def _ratio_claim(rows: Rows, name: str, paper: str, agrees: bool, id: str = "") -> Claim:
     spent = ratio(rows, name)
-    return Claim(id or f"{name}/cost", paper, spent.mean, bool(agrees), _text(rows, name))
+    return Claim(id or f"{name}/cost", paper, spent.mean, bool(agrees), told(rows, name))
 
 
-def _text(rows: Rows, *names: str) -> str:
+def told(rows: Rows, *names: str) -> str:
     """States cost, interval, share of arrivals and final score of methods."""
     parts = []
     for name in names:
@@ -192,7 +192,7 @@ def _near_claim(rows: Rows, name: str) -> Claim:
     apart = ratio(rows, name).mean - ratio(rows, W).mean
     agrees = abs(apart) <= NEAR
     return Claim(f"{name}/as good as W", f"cost within {NEAR} of W's", apart, agrees,
-                 _text(rows, name, W))  # fmt: skip
+                 told(rows, name, W))  # fmt: skip
 
 
 def _no_gain_claim(rows: Rows, name: str) -> Claim:
@@ -213,7 +213,7 @@ def _less_than_w_claims(rows: Rows) -> list[Claim]:
         statement += ", less than alone" if most == 1.0 else ""
         found.append(
             Claim(f"{name}/saves less than W", statement, mean, bool(of_w + apart < mean < most),
-                  _text(rows, name, W))
+                  told(rows, name, W))
         )  # fmt: skip
     return found
 
@@ -234,14 +234,11 @@ def _charged_claim(rows: Rows) -> Claim:
                  f"({spent.low:.2f} to {spent.high:.2f}); {students}.")  # fmt: skip
 
 
-def _cheaper_claims(rows: Rows) -> list[Claim]:
-    """What arrives for less than W."""
-    of_w = ratio(rows, W).mean
-    return [
-        _ratio_claim(rows, name, "arrives, for less than W",
-                     ratio(rows, name).mean < of_w and ratio(rows, name).reached == 1.0)
-        for name in ("learned head, no own loss", KEPT)
-    ]  # fmt: skip
+def cheaper_claim(rows: Rows, name: str, than: str = W) -> Claim:
+    """Judges that a method arrives, and for less than another."""
+    spent = ratio(rows, name)
+    agrees = spent.mean < ratio(rows, than).mean and spent.reached == 1.0
+    return _ratio_claim(rows, name, f"arrives, for less than {than}", agrees)
 
 
 def _mutual_claims(rows: Rows) -> list[Claim]:
@@ -262,7 +259,7 @@ def _mutual_claims(rows: Rows) -> list[Claim]:
 def _short_claims(rows: Rows) -> list[Claim]:
     """What shorter schedules save, with and without a teacher."""
     alone, taught = (ratio(rows, f"{name}, half the steps") for name in (ALONE, W))
-    text = _text(rows, f"{ALONE}, half the steps", f"{W}, half the steps")
+    text = told(rows, f"{ALONE}, half the steps", f"{W}, half the steps")
     return [
         Claim("half the steps/alone", "arrives below 1", alone.mean, alone.mean < 1.0, text),
         Claim("half the steps/W", "below students alone", taught.mean,

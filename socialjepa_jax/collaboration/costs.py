@@ -14,7 +14,15 @@ import numpy as np
 
 from socialjepa_jax.errors import InputError, as_array, check_in_range, check_positive
 from socialjepa_jax.objectives.base import Objective
-from socialjepa_jax.objectives.coupled import Crossed, Link, Mutual, Pull, Taught
+from socialjepa_jax.objectives.coupled import (
+    Classes,
+    Crossed,
+    Link,
+    Mutual,
+    MutualClasses,
+    Pull,
+    Taught,
+)
 from socialjepa_jax.objectives.coupled.members import image_of, width_of
 from socialjepa_jax.performance import flops
 
@@ -25,10 +33,10 @@ class StepCost:
 
     Attributes:
         own: FLOPs of the models' own updates.
-        teacher: FLOPs of the teacher's forward pass; 0 without a teacher.
+        teacher: FLOPs of the teacher's forward pass, with its head; 0 without a teacher.
         coupling: FLOPs of the rest: latents of the term, their gradient, products of the map.
         solves: FLOPs of refitting W both ways by Cholesky factors, over the steps between refits.
-        exchanged: bytes of latents that one model sends to the other, float32.
+        exchanged: bytes of latents or logits that one model sends to the other, float32.
     """
 
     own: float
@@ -47,7 +55,8 @@ def of_step(objective: Objective, batch_size: int) -> StepCost:
     """Counts an update.
 
     Args:
-        objective: of a single model, `Crossed`, `Mutual`, or a `Migration` bound to its teacher.
+        objective: of a single model, `Crossed`, `Mutual`, `MutualClasses`, or a `Migration` bound
+            to its teacher.
         batch_size: pairs of an update.
     """
     total = flops.step(objective, batch_size)
@@ -56,17 +65,30 @@ def of_step(objective: Objective, batch_size: int) -> StepCost:
         width = width_of(objective.objective)
         solves = _solves(objective.link, width, width)
         return StepCost(own, 0.0, total - own, solves, 4 * 2 * batch_size * width)
+    if isinstance(objective, MutualClasses):
+        own = 2 * flops.step(objective.objective, batch_size)
+        exchanged = 4 * 2 * batch_size * objective.num_classes
+        return StepCost(own, 0.0, total - own, 0.0, exchanged)
     if isinstance(objective, Taught):
         own = flops.step(objective.objective, batch_size)
-        teacher = forward(objective.taught_by, batch_size)
+        teacher, sent = _taught(objective, batch_size)
         width, wide = width_of(objective.objective), width_of(objective.taught_by)
         solves = _solves(objective.link, width, wide)
-        rest = total - own - teacher
-        return StepCost(own, teacher, rest, solves, 4 * batch_size * wide)
+        return StepCost(own, teacher, total - own - teacher, solves, 4 * batch_size * sent)
     if isinstance(objective, Crossed):
         own = flops.step(objective.objective, batch_size)
         return StepCost(own, 0.0, total - own, 0.0, 0)
     return StepCost(total, 0.0, 0.0, 0.0, 0)
+
+
+def _taught(objective: Taught, batch_size: int) -> tuple[float, int]:
+    """Returns the FLOPs of a teacher's forward pass, and the numbers that it sends of an image."""
+    if not objective.has_teacher:
+        return 0.0, 0
+    width, encoded = width_of(objective.taught_by), forward(objective.taught_by, batch_size)
+    if not isinstance(link := objective.link, Classes):
+        return encoded, width
+    return encoded + 2.0 * batch_size * width * link.num_classes, link.num_classes
 
 
 def _solves(link: Pull, x: int, y: int) -> float:

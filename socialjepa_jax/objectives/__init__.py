@@ -2,7 +2,7 @@
 
 from socialjepa_jax.objectives.autoencoder import Autoencoder
 from socialjepa_jax.objectives.barlow import Barlow
-from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual
+from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual, MutualClasses
 from socialjepa_jax.objectives.dino import Dino
 from socialjepa_jax.objectives.dinov2 import DinoV2
 from socialjepa_jax.objectives.ibot import IBot
@@ -35,5 +35,6 @@ OBJECTIVES: dict[str, type] = {
     "frame_pairs": FramePairs,
     "migration": Migration,
     "mutual": Mutual,
+    "mutual_classes": MutualClasses,
     "crossed": Crossed,
 }

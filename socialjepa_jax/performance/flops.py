@@ -23,7 +23,8 @@ from socialjepa_jax.data.augment.geometry import SCOPE as AUGMENTATION
 from socialjepa_jax.errors import sides
 from socialjepa_jax.models.vit import ViTConfig
 from socialjepa_jax.objectives.base import Objective
-from socialjepa_jax.objectives.coupled import Taught
+from socialjepa_jax.objectives.coupled import Classes, MutualClasses, Taught
+from socialjepa_jax.objectives.coupled.members import width_of
 from socialjepa_jax.sharding import Reduce
 
 PyTree = Any
@@ -73,17 +74,29 @@ def _step(
     hparams |= {"partner_seed": jnp.uint32(1)}
     given = dict(more)
     batch = batch_shapes(objective, batch_size, shape)
-    taught = {}
-    if isinstance(objective, Taught):
-        drawn = jax.eval_shape(objective.taught_by.init, jax.random.key(0))
-        theirs = dict(zip(("params", "aux"), drawn))
-        taught = {"teacher": theirs | {name: batch["b"][name] for name in ("mean", "std")}}
+    read_too = given | _constants(objective, batch)
 
     def gradient(params: PyTree, aux: PyTree, batch: PyTree, read: PyTree) -> PyTree:
         arguments = (params, aux, batch, jax.random.key(0), hparams | read, Reduce())
         return jax.value_and_grad(objective.loss, has_aux=True)(*arguments)
 
-    return of(gradient, params, aux, batch, given | taught)
+    return of(gradient, params, aux, batch, read_too)
+
+
+def _constants(objective: Objective, batch: dict[str, Any]) -> dict[str, Any]:
+    """Returns the shapes of the teacher and of the labels that a coupled objective reads."""
+    if isinstance(objective, MutualClasses):
+        return {"labels": batch["a"]["index"]}
+    if not isinstance(objective, Taught):
+        return {}
+    drawn = jax.eval_shape(objective.taught_by.init, jax.random.key(0))
+    theirs = dict(zip(("params", "aux"), drawn))
+    theirs |= {name: batch["b"][name] for name in ("mean", "std")}
+    if not isinstance(link := objective.link, Classes):
+        return {"teacher": theirs}
+    init = functools.partial(link.init, x=width_of(objective.taught_by), y=0)
+    theirs["head"] = jax.eval_shape(init, jax.random.key(0))[0]
+    return {"teacher": theirs, "labels": batch["a"]["index"]}
 
 
 def batch_shapes(

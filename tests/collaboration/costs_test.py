@@ -7,7 +7,7 @@ import pytest
 
 from socialjepa_jax.collaboration import costs
 from socialjepa_jax.errors import InputError
-from socialjepa_jax.objectives.coupled import Crossed, Link
+from socialjepa_jax.objectives.coupled import Classes, Crossed, Link, MutualClasses
 from socialjepa_jax.performance import flops
 from tests.objectives.coupled.frames import MIGRATION, MUTUAL, SINGLE
 
@@ -151,3 +151,23 @@ def test_a_ratio_pairs_its_seeds_and_censors_both_sides():
     assert (found.low, found.high) == pytest.approx((0.5, 0.5))
     with pytest.raises(InputError, match="runs in pairs"):
         costs.relative(ours, alone[:2], (10.0, 20.0))
+
+
+def test_classes_pay_for_heads_and_labels_alone_for_no_teacher():
+    """A head of 3 features and 5 classes: forward, and twice that backward."""
+    head = 2 * BATCH * 3 * 5
+    pull = BATCH * (3 * FORWARD - 2 * 4 * 8 * 5) + 3 * head  # the student's latents once more
+    for soft, teacher, sent in ((1.0, BATCH * FORWARD + head, 5), (0.0, 0.0, 0)):
+        link = Classes(num_classes=5, soft=soft)
+        found = costs.of_step(dataclasses.replace(MIGRATION, link=link).bind(SINGLE), BATCH)
+        assert (found.own, found.teacher) == (flops.step(SINGLE, BATCH), teacher)
+        assert (found.solves, found.exchanged) == (0.0, 4 * BATCH * sent)
+        assert found.coupling == pull
+
+
+def test_mutual_learning_pays_for_two_models_and_two_heads():
+    found = costs.of_step(MutualClasses(SINGLE, num_classes=5), BATCH)
+    assert (found.own, found.teacher) == (2 * flops.step(SINGLE, BATCH), 0.0)
+    latents = BATCH * (3 * FORWARD - 2 * 4 * 8 * 5)
+    assert found.coupling == 2 * (latents + 3 * 2 * BATCH * 3 * 5)
+    assert found.exchanged == 2 * 4 * BATCH * 5

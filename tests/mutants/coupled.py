@@ -5,8 +5,12 @@ from tests.mutants.mutant import Mutant
 _LINK = "socialjepa_jax/objectives/coupled/link.py"
 _MIGRATION = "socialjepa_jax/objectives/coupled/migration.py"
 _MUTUAL = "socialjepa_jax/objectives/coupled/mutual.py"
+_PAIR = "socialjepa_jax/objectives/coupled/pair.py"
 _SIMILARITIES = "socialjepa_jax/objectives/coupled/similarities.py"
 _DIVERGENCES = "socialjepa_jax/objectives/coupled/divergences.py"
+_CLASSES = "socialjepa_jax/objectives/coupled/classes.py"
+_PEERS = "socialjepa_jax/objectives/coupled/mutual_classes.py"
+_LABELS = "experiments/collaboration/labels.py"
 _CROSSED = "socialjepa_jax/objectives/coupled/crossed.py"
 _COSTS = "socialjepa_jax/collaboration/costs.py"
 _WORTH = "socialjepa_jax/collaboration/worth.py"
@@ -64,7 +68,7 @@ COUPLED = (
     ),
     Mutant(
         "both models draw the slices of one seed",
-        _MUTUAL,
+        _PAIR,
         'keys.step_keys(hparams["partner_seed"], batch["draw"])',
         'keys.step_keys(hparams["seed"], batch["draw"])',
         (f"{_COUPLED}::test_without_weight_both_are_single_runs",),
@@ -125,6 +129,34 @@ COUPLED = (
         "return kullback_leibler(jax.lax.stop_gradient(peer_BC), own_BC)",
         "return kullback_leibler(peer_BC, own_BC)",
         ("tests/objectives/coupled/divergences_test.py",),
+    ),
+    Mutant(
+        "a hidden label counts as the last class",
+        _CLASSES,
+        "identify(logits_BC, known_B) * jnp.where(is_class_B, 1.0, jnp.nan)",
+        "identify(logits_BC, labels_B)",
+        ("tests/objectives/coupled/classes_test.py",),
+    ),
+    Mutant(
+        "labels alone wait for a teacher's head",
+        _CLASSES,
+        "head = self._head_of(hparams) if self.soft else {}",
+        "head = self._head_of(hparams)",
+        ("tests/objectives/coupled/classes_test.py",),
+    ),
+    Mutant(
+        "a model learns from its own predictions",
+        _PEERS,
+        "zip(MODELS, both, reversed(both))",
+        "zip(MODELS, both, both)",
+        ("tests/objectives/coupled/mutual_classes_test.py",),
+    ),
+    Mutant(
+        "labels of held-out objects are told",
+        _LABELS,
+        "rows = build.train_rows(chosen, dataset)",
+        "rows = np.arange(dataset.num_states)",
+        ("tests/experiments/collaboration/labels_test.py",),
     ),
     Mutant(
         "pairs of cameras are not pulled together",

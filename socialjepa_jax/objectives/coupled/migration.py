@@ -25,6 +25,7 @@ from socialjepa_jax.objectives.base import (
     Params,
     projected,
 )
+from socialjepa_jax.objectives.coupled.classes import Classes
 from socialjepa_jax.objectives.coupled.link import Link, Pull
 from socialjepa_jax.objectives.coupled.members import (
     check_trained,
@@ -132,14 +133,19 @@ class Migration:
 class Taught(Migration):
     """A `Migration` with its teacher's objective; `hparams['teacher']` holds the teacher itself.
 
-    That is {'params', 'aux', 'mean', 'std'} of an agent of the teacher's run: constants, which no
-    checkpoint holds.
+    That is {'params', 'aux', 'mean', 'std'} of an agent of the teacher's run, with its 'head' where
+    the pull is by `Classes`: constants, which no checkpoint holds.
 
     Attributes:
         taught_by: the teacher's objective.
     """
 
     taught_by: Objective = dataclasses.field(kw_only=True)
+
+    @property
+    def has_teacher(self) -> bool:
+        """False where labels teach alone, so that no image is encoded for it."""
+        return not isinstance(self.link, Classes) or self.link.soft > 0
 
     def loss(
         self,
@@ -161,16 +167,21 @@ class Taught(Migration):
             params["student"], aux["student"], own, key, hparams, reduce
         )
         x_BD = self.encode(params, aux, batch["a"]["image"])["latent"].astype(jnp.float32)
+        link: Pull = self.link
+        if isinstance(link, Classes):
+            link = link.bind(batch["a"]["index"], hparams)
         y_BE = self._seen(batch["b"], hparams)
         head, state = params.get("link", {}), aux["link"]
-        term, moved, found = self.link.pull(head, state, x_BD, y_BE, batch["step"], reduce)
+        term, moved, found = link.pull(head, state, x_BD, y_BE, batch["step"], reduce)
         beta = hparams.get("beta", self.weight) * state["ready"]
         total = hparams.get("own", self.own) * alone + beta * term
         metrics = {**metrics, "coupling": jax.lax.stop_gradient(term), **found}
         return total, ({"student": student, "link": moved}, metrics)
 
     def _seen(self, batch: Batch, hparams: HParams) -> jax.Array:
-        """Returns the teacher's latents f32[B, E] of its own camera's images."""
+        """Returns the teacher's latents f32[B, E] of its own camera's images; without one, none."""
+        if not self.has_teacher:
+            return jnp.zeros((len(batch["image"]), 0))
         teacher = hparams["teacher"]
         mean, std = (batch[name][None, None, None] for name in ("mean", "std"))
         pixels = batch["image"] * std + mean

@@ -4,9 +4,6 @@
     "alternating" (Method A):  in turn a is pulled towards W' z_b and b towards W z_a, with W' the
                                reverse regression; what pulls is constant.
 
-Member b sees the states that a sees, through its own camera. Its parameters, and the slices and
-masks of its loss, come from a seed of its own.
-
 Shape key: B batch, D features.
 """
 
@@ -15,29 +12,19 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from socialjepa_jax import keys
 from socialjepa_jax.errors import check_non_negative, check_one_of
-from socialjepa_jax.keys import Stream, agent_key
-from socialjepa_jax.objectives.base import (
-    Aux,
-    Batch,
-    HParams,
-    Metrics,
-    Objective,
-    Params,
-    groups_of,
-    projected,
-)
+from socialjepa_jax.objectives.base import Aux, Batch, HParams, Metrics, Objective, Params
 from socialjepa_jax.objectives.coupled import link as links
 from socialjepa_jax.objectives.coupled.link import Link
 from socialjepa_jax.objectives.coupled.members import check_trained, width_of
+from socialjepa_jax.objectives.coupled.pair import Pair, finite
 from socialjepa_jax.sharding import Reduce
 
 METHODS = ("both", "alternating")
 
 
 @dataclass(frozen=True)
-class Mutual:
+class Mutual(Pair):
     """Objective of two models; one agent, whose parameters are a pair.
 
     Attributes:
@@ -62,25 +49,12 @@ class Mutual:
         check_trained(self.objective)
         self.link.check_widths(width_of(self.objective), width_of(self.objective))
 
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the members in parameters and state; a bad update of one is skipped alone."""
-        return ("a", "b")
-
-    def init(self, key: jax.Array) -> tuple[Params, Aux]:
-        """Returns {'a', 'b'} and {'a', 'b', 'link'}, both members drawn from one key."""
-        return self._start(key, jax.random.fold_in(key, 1))
-
-    def init_from(self, hparams: HParams) -> tuple[Params, Aux]:
-        """Returns the same with members drawn from hparams['seed'] and hparams['partner_seed']."""
-        seeds = hparams["seed"], hparams["partner_seed"]
-        return self._start(*(agent_key(seed, Stream.INIT) for seed in seeds))
-
-    def _start(self, key_a: jax.Array, key_b: jax.Array) -> tuple[Params, Aux]:
-        (params_a, aux_a), (params_b, aux_b) = map(self.objective.init, (key_a, key_b))
+    def start(self, key_a: jax.Array, key_b: jax.Array) -> tuple[Params, Aux]:
+        """Draws {'a', 'b'} and {'a', 'b', 'link'}."""
+        params, aux = super().start(key_a, key_b)
         width = width_of(self.objective)
         _, link = self.link.init(jax.random.fold_in(key_a, 2), width, width)
-        return {"a": params_a, "b": params_b}, {"a": aux_a, "b": aux_b, "link": link}
+        return params, {**aux, "link": link}
 
     def loss(
         self,
@@ -95,21 +69,10 @@ class Mutual:
 
         Metrics are those of both members under 'a/' and 'b/', 'coupling' and those of `link.fresh`.
         """
-        key_b, _ = keys.step_keys(hparams["partner_seed"], batch["draw"])
-        total, new, latents = jnp.zeros(()), {}, {}
-        metrics: Metrics = {}
-        for name, own_key in (("a", key), ("b", key_b)):
-            part = {**batch[name], "step": batch["step"], "draw": batch["draw"]}
-            alone, (new[name], found) = self.objective.loss(
-                params[name], aux[name], part, own_key, hparams, reduce
-            )
-            total = total + alone
-            metrics |= {f"{name}/{k}": v for k, v in {**found, "loss": alone}.items()}
-            z = self.objective.encode(params[name], aux[name], part["image"])["latent"]
-            # What is not finite in one member must not reach the gradient of the other.
-            latents[name] = jnp.where(jnp.isfinite(z), z, 0.0).astype(jnp.float32)
+        total, new, metrics, latents = self.alone(params, aux, batch, key, hparams, reduce)
         link, state = self.link, aux["link"]
-        x_BD, y_BD = latents["a"], link.partners(latents["b"], reduce)
+        x_BD, z_BD = map(finite, latents)
+        y_BD = link.partners(z_BD, reduce)
         predicted = link.forward({}, state, x_BD)
         term = self._term(state, x_BD, y_BD, predicted, batch["step"], reduce)
         gamma = hparams.get("gamma", self.weight) * state["ready"]
@@ -129,23 +92,3 @@ class Mutual:
         pull_b = links.squared_distance(still(predicted), y_BD, reduce)
         pull_a = links.squared_distance(x_BD, self.link.backward(state, still(y_BD)), reduce)
         return jnp.where((step // self.link.every) % 2 == 0, pull_a, pull_b)
-
-    def after_update(self, params: Params, aux: Aux, step: jax.Array, hparams: HParams) -> Aux:
-        """Returns the carried state after each member's own rule."""
-        found = {
-            name: self.objective.after_update(params[name], aux[name], step, hparams)
-            for name in self.members
-        }
-        return {**aux, **found}
-
-    def encode(self, params: Params, aux: Aux, images: jax.Array) -> dict[str, jax.Array]:
-        """Encodes images with member a."""
-        return self.objective.encode(params["a"], aux["a"], images)
-
-    def groups(self, params: Params) -> Params:
-        """Returns the parameter groups of each member, None where it has none of its own."""
-        return {name: groups_of(self.objective, params[name]) for name in self.members}
-
-    def project(self, params: Params) -> Params:
-        """Returns the parameters after each member's projection."""
-        return {name: projected(self.objective, params[name]) for name in self.members}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments.collaboration import methods, scenes, table9
-from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual
+from experiments.collaboration import methods, scenes, table9, table9_pictures
+from socialjepa_jax.objectives.coupled import Crossed, Migration, Mutual, MutualClasses
 
 STEPS = [0, 10, 20]
 PARTS = {"own": 4.0, "teacher": 1.0, "coupling": 2.0, "solves": 0.5}
@@ -29,18 +29,24 @@ def rows_of(name, final, teacher=1.0):
 
 
 METHODS = methods.methods(scenes.MOTION, "cpu")
+ON_TOYS = methods.methods(scenes.TOYS, "cpu")
 ROWS = [row for name in METHODS for row in rows_of(name, 1.0)]
 
 
-@pytest.mark.parametrize("scene", [scenes.MOTION, scenes.TOYS], ids=lambda scene: scene.name)
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_is_an_experiment_on_the_second_camera(scene, name):
+EVERYWHERE = [(name, scene) for scene in (scenes.MOTION, scenes.TOYS) for name in METHODS]
+WITH_LABELS = [(name, scenes.TOYS) for name in ON_TOYS if "labels" in name]
+
+
+@pytest.mark.parametrize(
+    ("name", "scene"), [*EVERYWHERE, *WITH_LABELS], ids=lambda of: getattr(of, "name", of)
+)
+def test_every_method_is_an_experiment_on_the_second_camera(name, scene):
     methods.experiment(methods.methods(scene, "cpu")[name], scene, "cpu", (3, 4))
     method = methods.methods(scene, "smoke")[name]
     chosen = methods.experiment(method, scene, "smoke", (3, 4))
     assert chosen.agents.cameras == (methods.OWN,) * 2
-    classes = {"taught": Migration, "crossed": Crossed, "mutual": Mutual}
-    expected = classes.get(method.kind)
+    classes = {"taught": Migration, "crossed": Crossed, "mutual": Mutual, "peers": MutualClasses}
+    expected = classes.get("peers" if name == table9_pictures.PEERS else method.kind)
     coupled = isinstance(chosen.objective, tuple(classes.values()))
     assert coupled == (expected is not None)
     if expected:
@@ -82,9 +88,24 @@ def test_claims_are_made_of_every_method_and_the_table_has_them_all():
 
 
 def test_kept_latents_are_runs_of_their_own_where_training_draws_crops():
-    crops = methods.methods(scenes.TOYS, "cpu")
-    assert set(crops) - set(METHODS) == {table9.KEPT} and crops[table9.KEPT].whole
+    labels = {name for name, _ in WITH_LABELS}
+    assert set(ON_TOYS) - set(METHODS) == {table9.KEPT, *labels} and ON_TOYS[table9.KEPT].whole
     rows = [*ROWS, *rows_of(table9.KEPT, 0.5)]
     assert table9.curves(rows, table9.KEPT).scores[0, -1] == 0.5
     assert table9.measured(ROWS, table9.KEPT) == table9.W
     np.testing.assert_array_equal(table9.curves(rows, table9.KEPT).costs, [6.0, 71.0, 136.0])
+
+
+def test_labels_are_judged_against_distillation_and_two_models_against_two():
+    rows = [row for name in ON_TOYS for row in rows_of(name, 1.0, teacher="mutual" not in name)]
+    claims = table9_pictures.label_claims(rows)
+    assert [claim.agrees for claim in claims] == [False, False, True, False]
+    # 7.5 of a step with a teacher; 6.5 of two models, over twice 7.5.
+    assert table9_pictures.over_two(rows).mean == pytest.approx(6.5 / 15)
+    cheap = [row for row in rows if row["method"] != table9_pictures.DISTILLED]
+    cheap += rows_of(table9_pictures.DISTILLED, 1.0, teacher=0.0)
+    claims = table9_pictures.label_claims(cheap)
+    assert [claim.agrees for claim in claims] == [True, False, False, False]
+    assert claims[2].ours == pytest.approx(1.0 / 4)
+    ids = [claim.id for claim in [*table9.claims(rows), *claims]]
+    assert len(set(ids)) == len(ids)

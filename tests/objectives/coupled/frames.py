@@ -64,6 +64,12 @@ def source(camera, poison=-1):
     return Frames(jnp.asarray(frames), jnp.asarray(0 * ones), jnp.asarray(ones), order_seeds)
 
 
+def labels():
+    """The largest of the three latents of each state's first frame: i32[2, P]."""
+    z = np.random.default_rng(0).normal(size=(2, POOL, 3))  # the first draws of `source`
+    return jnp.asarray(z.argmax(-1), jnp.int32)
+
+
 def hparams(weight=1.0, seeds=SEEDS, **columns):
     """Settings of the agents; `weight` is that of the coupling."""
     found = build.make_hparams(seeds, STEPS)
