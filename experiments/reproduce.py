@@ -85,6 +85,7 @@ MODULES = {
     "table9_toys": ("experiments.collaboration.table9_pictures", "toys"),
     "table9_eth80": ("experiments.collaboration.table9_pictures", "eth80"),
     "pairs_needed": ("experiments.collaboration.pairs_needed", "run"),
+    "who_teaches_whom": ("experiments.collaboration.who_teaches_whom", "run"),
     "probe_labels": ("experiments.collaboration.probe_labels", "run"),
 }
 """Every experiment in the order of the report: name -> (module, its function of scale and out)."""
