@@ -196,8 +196,7 @@ class World:
 def _make(world: World, name: str, stem: pathlib.Path) -> tuple[Rows, dict[str, np.ndarray]]:
     """Tunes and trains a method; returns its rows and arrays, and saves its encoders."""
     cache, entrant = world.out / "cache", ENTRANTS[name]
-    tuning = pairs.in_memory(world.experiment(name, TUNING_TOYS, TUNING_STEPS[world.scale]), cache)
-    rows = trials(tuning, name)
+    rows = tuned(world, name)
     best = max(rows, key=lambda row: row["accuracy"])["trial"]
     settings = [entrant.trials[best]] * TUNED + [entrant.trials[0]] * CAMERAS
     reported = pairs.in_memory(world.experiment(name, TOYS), cache)
