@@ -56,7 +56,7 @@ class Source:
         experiment: its name.
         file: path below the repository's root.
         command: that made it, from the head of the experiment's module.
-        facts: what the file says of its run: scale, date, versions, revision.
+        facts: what the file says of its run: scale, date, settings, versions, revision.
         entries: its claims.
     """
 
@@ -126,6 +126,7 @@ def _facts(stored: dict[str, Any]) -> dict[str, str]:
         "scale": stored.get("scale"),
         "date": stored.get("date"),
         "pairs of agents": stored.get("pairs"),
+        **stored.get("settings", {}),
         "Python": environment.get("python"),
         "jax": environment.get("jax"),
         "revision": environment.get("revision", "")[:7],
