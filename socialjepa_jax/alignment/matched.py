@@ -142,11 +142,14 @@ def rank_curve(
         ranks: K.
     """
     cross_PQ = x_NP.T @ y_NQ / len(x_NP)
+    inner_PP, joint_PQ = held_x.T @ held_x, held_x.T @ held_y
+    square_Q = np.square(held_y).sum(axis=0)
     total_Q = np.square(held_y - held_y.mean(axis=0)).sum(axis=0)
     found = []
     for k in range(1, ranks + 1):
-        predicted = held_x[:, :k] @ cross_PQ[:k, :k]
-        error = np.square(held_y[:, :k] - predicted).sum()
+        map_kk = cross_PQ[:k, :k]
+        explained = np.sum(map_kk * (2.0 * joint_PQ[:k, :k] - inner_PP[:k, :k] @ map_kk))
+        error = square_Q[:k].sum() - explained  # |y - x map|^2, from moments alone
         has = min(k, y_NQ.shape[1])
         found.append((1.0 - error / total_Q[:k].sum()) * has / k)
     return np.asarray(found)
