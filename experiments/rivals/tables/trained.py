@@ -49,6 +49,7 @@ TUNING_SEED, FIRST_SEED = 9_000, 9_100  # of agents
 CAMERAS = methods.CAMERAS
 TUNED = SEEDS * CAMERAS  # agents with the chosen trial; those after them have the published one
 CATEGORIES = 8  # of ETH-80
+ENCODED = 64  # images at once, so that their features stay in a core's cache
 FOLDER = "rivals_tables"
 HOW = Alignment()  # W of all tables
 
@@ -189,6 +190,7 @@ class World:
             data=data,
             objective=objective,
             augment=ENTRANTS[name].augment,
+            run=dataclasses.replace(chosen.run, encode_batch=ENCODED),
             agents=Agents(cameras, tuple(range(first, first + count))),
         )
 
