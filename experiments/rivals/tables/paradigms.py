@@ -32,6 +32,10 @@ labels: the encoder trained with labels has the best own probe.
 masks: VICReg on masks has a worse own probe than VICReg on crops.
 tuning: with the published settings no method's area differs by more than .1.
 
+On photographs, predicted before that run with the toys' table known: the order of the methods by
+area is that of the toys (Spearman's above .7), SwAV is among the first three, training adds to the
+area of at least 8 methods, and pixels keep more shared directions than every method.
+
 Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms \
     [--eth80=eth80_96.npz]
 Cost at --scale=cpu: 140 CPU minutes of training and 16 of measuring, of two shared cores; finished
