@@ -1,6 +1,7 @@
 """Notebooks: they hold no outputs, install the package first, and their cells run in order."""
 
 import ast
+import importlib.util
 import json
 import math
 import os
@@ -63,10 +64,38 @@ def test_a_notebook_is_clean(path):
     assert (text["nbformat"], text["nbformat_minor"]) == (4, 5)
     assert all(not c["outputs"] and c["execution_count"] is None for c in cells(path))
     assert text["cells"][0]["cell_type"] == "markdown"
-    assert "colab.research.google.com" in "".join(text["cells"][0]["source"])
-    install = "".join(cells(path)[0]["source"])
-    assert "socialjepa_jax[train]" in install and "pip" in install
+    first = "".join(text["cells"][0]["source"])
+    assert "In Colab: File > Upload notebook" in first and "`SOURCE`" in first
     assert sum(map(is_parameters, cells(path))) == 1
+
+
+def test_no_notebook_leads_to_an_address_that_does_not_exist():
+    """The repository has no public address: papers alone are linked."""
+    text = "".join(path.read_text("utf-8") for path in PATHS)
+    links = set(re.findall(r"https?://[^\s)\"\\]+", text))
+    assert links == {"https://...", "https://arxiv.org/abs/2605.26379"}
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [
+        ("..", "..[train]"),
+        ("socialjepa_jax-0.2.0-py3-none-any.whl", "socialjepa_jax-0.2.0-py3-none-any.whl[train]"),
+        ("git+https://host/fork.git", "socialjepa_jax[train] @ git+https://host/fork.git"),
+    ],
+)
+def test_the_first_cell_installs_from_its_source_where_the_package_is_missing(
+    monkeypatch, source, package
+):
+    (install,) = {"".join(cells(path)[0]["source"]) for path in PATHS}  # the same in all
+    assert 'SOURCE = ".."' in install
+    code, commands = install.replace('SOURCE = ".."', f'SOURCE = "{source}"'), []
+    monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
+    exec(code, {})
+    assert not commands
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    exec(code, {})
+    assert commands == [[sys.executable, "-m", "pip", "install", "--quiet", package]]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
