@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,12 +109,19 @@ def own_rows(tree: PyTree, axis_name: str = DATA) -> PyTree:
     return jax.tree.map(cut, tree)
 
 
-def local_block(sharding: NamedSharding, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The part of a global array that this process holds: (first, end) along each axis."""
-    held = sharding.addressable_devices_indices_map(tuple(shape)).values()
-    ranges = [
-        [part.indices(size)[:2] for part, size in zip(index, shape)] for index in held if index
-    ]
+def local_block(
+    sharding: NamedSharding, shape: Sequence[int], devices: Collection[jax.Device] | None = None
+) -> tuple[tuple[int, int], ...]:
+    """The part of a global array that a process holds: (first, end) along each axis.
+
+    Args:
+        sharding: of the array.
+        shape: of the array.
+        devices: of the process; None: of this one.
+    """
+    own = sharding.addressable_devices if devices is None else devices
+    held = sharding.devices_indices_map(tuple(shape))
+    ranges = [[part.indices(size)[:2] for part, size in zip(held[device], shape)] for device in own]
     return tuple(
         (min(first for first, _ in axis), max(end for _, end in axis)) for axis in zip(*ranges)
     )

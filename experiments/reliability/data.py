@@ -5,6 +5,8 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,8 +16,10 @@ from socialjepa_jax.build import build, train_rows
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import order
 from socialjepa_jax.data.folder import FolderData
+from socialjepa_jax.data.frames import FramesData, feed
 from socialjepa_jax.data.indexed import Calls
-from socialjepa_jax.data.prefetch import Prefetcher
+from socialjepa_jax.data.prefetch import Element, Prefetcher
+from socialjepa_jax.data.records.viewed import Views
 
 STEPS, STEPS_PER_CALL = 48, 2
 
@@ -46,18 +50,29 @@ def experiment(folder: pathlib.Path, **changes: object) -> Experiment:
     )
 
 
-def calls(experiment: Experiment) -> Calls:
-    """Returns the batches of all steps of a run, as one process reads them."""
-    dataset = experiment.data.load(pathlib.Path())
-    rows = train_rows(experiment, dataset)
+def calls(experiment: Experiment, cache: pathlib.Path = pathlib.Path()) -> Calls:
+    """Returns the batches of all steps of a run, as one process reads them.
+
+    Args:
+        experiment: the run; where two cameras see one picture, what is read is the picture.
+        cache: folder of the index of records.
+    """
+    data: Any = experiment.data
+    dataset = data.load(cache)
+    files: Any = dataset.images
+    rows, cameras = train_rows(experiment, dataset), experiment.agents.cameras
+    if isinstance(files, Views):
+        files, cameras = files.pictures[:1], (0,) * len(cameras)
+    if isinstance(data, FramesData):
+        pairs = feed.pairs_of(dataset.state_ids, rows, data.delta, data.transition)
+        files, rows = feed.paired_files(files, pairs), pairs.rows
     run, num_agents = experiment.run, len(experiment.agents.seeds)
-    epochs = run.steps // (len(rows) // run.batch_size) + 1
-    keys = np.asarray(order.epoch_keys(build(experiment).hparams["seed"], epochs))
+    keys = order.epoch_keys(build(experiment).hparams["seed"], run.steps)  # epochs, at most
     return Calls(
-        dataset.images,
-        experiment.agents.cameras,
+        files,
+        cameras,
         rows,
-        keys,
+        np.asarray(keys),
         np.zeros(num_agents, np.int64),
         run.batch_size,
         run.steps_per_call,
@@ -66,32 +81,40 @@ def calls(experiment: Experiment) -> Calls:
     )
 
 
-def batch_digests(calls: Calls, first: int, processes: int, workers: int, count: int) -> list[str]:
-    """SHA-256 of the global batches of `count` calls, read in parts by as many feeds as processes.
+def parts(calls: Calls, processes: int) -> list[Calls]:
+    """Divides the batches of all agents over processes."""
+    size = calls.batch_size // processes
+    return [dataclasses.replace(calls, slots=(size * p, size * (p + 1))) for p in range(processes)]
+
+
+def batch_digests(parts: Sequence[Calls], first: int, workers: int, count: int) -> list[str]:
+    """SHA-256 of the global batches of `count` calls, each part read by a feed of its own.
 
     Args:
-        calls: the batches of all steps.
+        parts: of the batches, which hold every position of every agent between them.
         first: number of the first call.
-        processes: into whose parts each batch is divided.
         workers: of each feed.
         count: number of calls.
     """
-    size = calls.batch_size // processes
-    parts = [dataclasses.replace(calls, slots=(size * p, size * (p + 1))) for p in range(processes)]
     with contextlib.ExitStack() as stack:
         feeds = [
             stack.enter_context(contextlib.closing(Prefetcher(part, first, workers)))
             for part in parts
         ]
-        digests = []
-        for _ in range(count):
-            elements = [feed.take() for feed in feeds]
-            digest = hashlib.sha256()
-            for name in ("rows", "images"):
-                whole = np.concatenate([element[name] for element in elements], axis=2)
-                digest.update(np.ascontiguousarray(whole))
-            digests.append(digest.hexdigest())
-    return digests
+        return [_digest(parts, [feed.take() for feed in feeds]) for _ in range(count)]
+
+
+def _digest(parts: Sequence[Calls], elements: Sequence[Element]) -> str:
+    """SHA-256 of the batches of a call, put together from their parts."""
+    agents, slots = max(part.agents[1] for part in parts), max(part.slots[1] for part in parts)
+    digest = hashlib.sha256()
+    for name in ("rows", "images"):
+        _, steps, _, *rest = elements[0][name].shape
+        whole = np.zeros((agents, steps, slots, *rest), elements[0][name].dtype)
+        for part, element in zip(parts, elements):
+            whole[slice(*part.agents), :, slice(*part.slots)] = element[name]
+        digest.update(whole)
+    return digest.hexdigest()
 
 
 def damage(folder: pathlib.Path, numbers: list[int]) -> None:

@@ -67,7 +67,7 @@ def _finish(
             child.kill()
 
 
-def _unequal_calls(experiment: Experiment, workdir: pathlib.Path) -> list[str]:
+def unequal_calls(experiment: Experiment, workdir: pathlib.Path) -> list[str]:
     """Calls of a run whose batches on the devices differ from those that one process reads.
 
     Every position of a batch must have been on one device, of any process, and on no other.
@@ -77,7 +77,7 @@ def _unequal_calls(experiment: Experiment, workdir: pathlib.Path) -> list[str]:
         for line in map(json.loads, path.read_text().splitlines()):
             where = tuple(slice(*bounds) for bounds in line["place"])
             parts.setdefault(line["step"], []).append((where, line["digest"]))
-    calls, unequal = data.calls(experiment), []
+    calls, unequal = data.calls(experiment, workdir / "cache"), []
     for number in range(experiment.run.steps // experiment.run.steps_per_call):
         batch = calls[number]
         times_held = np.zeros(batch["rows"].shape, int)
@@ -110,7 +110,7 @@ def _way(fixture: Fixture, layout: Layout, workers: int) -> tuple[bool, float]:
     worst = hosts.difference(run, resident, workdir)
     for step, values in ours.items():  # not of every step, since a call does several
         worst = max(worst, *np.abs(np.subtract(values, theirs[step]) / values))
-    return bool(ours) and not _unequal_calls(run, workdir), float(worst)
+    return bool(ours) and not unequal_calls(run, workdir), float(worst)
 
 
 def _workdir(fixture: Fixture, layout: Layout, workers: int) -> pathlib.Path:
@@ -125,7 +125,7 @@ def signalled(fixture: Fixture) -> Figures:
     interrupted = _finish(fixture, workdir, TWO_BY_TWO, 2, faults)
     steps = runs.saved(workdir)[-1:]
     ended = _finish(fixture, workdir, TWO_BY_TWO, 2, {0: record, 1: record})
-    unequal = _unequal_calls(run, workdir)  # before and after the signal, each once
+    unequal = unequal_calls(run, workdir)  # before and after the signal, each once
     end = hosts.agreement(run, workdir, ended, _workdir(fixture, TWO_BY_TWO, 0), limit=0.0)
     stopped = hosts.stops([interrupted], steps, end)
     return Figures.of(**stopped.named, unequal_calls=(unequal, not unequal))

@@ -21,13 +21,14 @@ from experiments.reliability.fixture import Figures, Fixture, last_line
 def same_batches(fixture: Fixture) -> Figures:
     """Reads global batches by 1, 2, 4 processes, with 0, 1, 2 workers, from other first calls."""
     calls = data.calls(data.experiment(data.write_files(fixture.folder / "same_batches")))
-    expected = data.batch_digests(calls, 0, 1, 0, 20)  # beyond the first epoch
+    expected = data.batch_digests([calls], 0, 0, 20)  # beyond the first epoch
     ways = [(processes, 0, first) for processes in (1, 2, 4) for first in (0, 7, 13)]
     ways += [(1, 1, 0), (1, 2, 0), (2, 1, 3), (1, 2, 13)]
     wrong = [
         f"{processes} processes, {workers} workers from call {first}"
         for processes, workers, first in ways
-        if data.batch_digests(calls, first, processes, workers, 20 - first) != expected[first:]
+        if data.batch_digests(data.parts(calls, processes), first, workers, 20 - first)
+        != expected[first:]
     ]
     if len(set(expected)) < len(expected):
         wrong.append("two calls have the same batch")

@@ -66,10 +66,10 @@ def test_batches_that_are_passed_over_are_never_drawn(calls):
 
 @pytest.mark.nightly
 def test_processes_and_first_calls_do_not_matter(calls):
-    expected = data.batch_digests(calls, 0, 1, 0, 10)
+    expected = data.batch_digests([calls], 0, 0, 10)
     assert len(set(expected)) == 10
     for processes, first in ((2, 0), (4, 0), (1, 7), (2, 3)):
-        found = data.batch_digests(calls, first, processes, 0, 10 - first)
+        found = data.batch_digests(data.parts(calls, processes), first, 0, 10 - first)
         assert found == expected[first:]
     reader = iter(grain.MapDataset.source(calls)[4:].to_iter_dataset())
     np.testing.assert_array_equal(next(reader)["images"], calls[4]["images"])
@@ -78,8 +78,8 @@ def test_processes_and_first_calls_do_not_matter(calls):
 @pytest.mark.nightly
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_do_not_matter(calls, workers):
-    expected = data.batch_digests(calls, 0, 1, 0, 9)
-    assert data.batch_digests(calls, 2, 1, workers, 7) == expected[2:]
+    expected = data.batch_digests([calls], 0, 0, 9)
+    assert data.batch_digests([calls], 2, workers, 7) == expected[2:]
 
 
 def test_a_broken_file_gives_its_place_to_a_later_picture_and_moves_nothing(damaged):

@@ -1,15 +1,13 @@
-"""Pairs in time: the same batches from files and from memory, for any number of processes."""
+"""Pairs in time: the same from files and from memory, with workers, and beside broken frames."""
 
 import contextlib
 import dataclasses
-import pathlib
 
 import jax
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from experiments.reliability import data as streams
 from socialjepa_jax import build, sharding
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data.augment import Augment
@@ -112,20 +110,6 @@ def test_pairs_do_not_reach_over_what_is_held_out_or_missing():
         feed.pairs_of(times, rows, 30, "motion")
     strangers = feed.pairs_of(times, rows, 1, "strangers")
     assert (strangers.later[rows] != rows).all() and set(strangers.later[rows]) == set(rows)
-
-
-def test_batches_do_not_depend_on_processes_or_where_a_run_resumes(data):
-    given = experiment(dataclasses.replace(data, read="stream"))
-    dataset = given.data.load(pathlib.Path())
-    pairs = feed.pairs_of(dataset.state_ids, dataset.train_rows, 1, "motion")
-    calls = dataclasses.replace(
-        streams.calls(given),
-        files=feed.paired_files(dataset.images, pairs),
-        train_rows=pairs.rows,
-    )
-    expected = streams.batch_digests(calls, 0, 1, 0, 4)
-    assert len(set(expected)) == 4
-    assert streams.batch_digests(calls, 2, 4, 0, 2) == expected[2:]
 
 
 @pytest.mark.nightly

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from configs import nuscenes_ijepa, smoke
-from experiments.reliability import data as streams
 from socialjepa_jax import build, loop
 from socialjepa_jax.config import from_config_dict
 from socialjepa_jax.data.base import Splits
@@ -139,19 +138,6 @@ def experiment(root, **fields):
     config = smoke.shrink(nuscenes_ijepa.get_config(), steps=4)
     small = made(root, **{"read": "stream", "workers": 0, "image_size": 96, **fields})
     return dataclasses.replace(from_config_dict(config), data=small)
-
-
-def test_batches_do_not_depend_on_processes_or_where_a_run_resumes(root):
-    calls = streams.calls(experiment(root))
-    expected = streams.batch_digests(calls, 0, 1, 0, 4)
-    assert len(set(expected)) == 4
-    assert streams.batch_digests(calls, 2, 2, 0, 2) == expected[2:]
-
-
-@pytest.mark.nightly
-def test_batches_do_not_depend_on_workers(root):
-    calls = streams.calls(experiment(root))
-    assert streams.batch_digests(calls, 0, 2, 2, 4) == streams.batch_digests(calls, 0, 1, 0, 4)
 
 
 def test_broken_images_are_listed_and_replaced(tmp_path):

@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from experiments.reliability import data as batches
 from socialjepa_jax.data import manifest, order
 from socialjepa_jax.data.indexed import Calls
 from socialjepa_jax.data.records.blobs import Records
@@ -74,29 +73,6 @@ def test_the_index_is_read_once(written, tmp_path, monkeypatch):
     again = written.load(tmp_path)
     np.testing.assert_array_equal(again.factors, first.factors)
     assert again.images.fingerprint() == first.images.fingerprint()
-
-
-def test_processes_and_resumption_do_not_matter(written, tmp_path):
-    whole = calls(written, tmp_path)
-    expected = [whole[number] for number in range(8)]
-    assert len({element["images"].tobytes() for element in expected}) == 8
-    for processes, first in ((2, 0), (4, 3)):
-        size = BATCH // processes
-        again = [
-            dataclasses.replace(calls(written, tmp_path), slots=(size * p, size * (p + 1)))
-            for p in range(processes)
-        ]
-        for number in range(first, 8):
-            for name in ("rows", "images"):
-                parts = np.concatenate([part[number][name] for part in again], axis=2)
-                np.testing.assert_array_equal(parts, expected[number][name])
-
-
-@pytest.mark.nightly
-def test_workers_do_not_matter(written, tmp_path):
-    batches_of = calls(written, tmp_path)
-    expected = batches.batch_digests(batches_of, 0, 1, 0, 6)
-    assert batches.batch_digests(batches_of, 2, 1, 2, 4) == expected[2:]
 
 
 def test_a_broken_record_is_listed_and_replaced_and_moves_nothing(broken, tmp_path):
