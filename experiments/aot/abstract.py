@@ -22,8 +22,10 @@ from socialjepa_jax import build, sharding
 from socialjepa_jax.agents import Trainer
 from socialjepa_jax.config import Experiment, from_config_dict
 from socialjepa_jax.data import MotionData, ToysData
+from socialjepa_jax.data.augment import Augment
 from socialjepa_jax.data.base import ObservationTable
 from socialjepa_jax.data.pairing import pair_views
+from socialjepa_jax.data.records.views import TwoViews, ViewSource
 from socialjepa_jax.data.resident import ResidentImages, row_shape
 from socialjepa_jax.data.streaming import StreamedWindow
 from socialjepa_jax.data.toys import world
@@ -83,6 +85,16 @@ def abstract_source(experiment: Experiment) -> Any:
 
     For a batch of more images than there are training states, as many states are assumed.
     """
+    views = getattr(experiment.data, "views", TwoViews())
+    if not views.on:
+        return _images(experiment)
+    camera = jax.ShapeDtypeStruct((len(experiment.agents.seeds),), jnp.int32)
+    pictures = _images(dataclasses.replace(experiment, augment=Augment()))
+    return ViewSource(pictures, camera, (views.a, views.b), experiment.augment)
+
+
+def _images(experiment: Experiment) -> Any:
+    """Returns the source of the images of an experiment, as they are before two views of them."""
     data: Any = experiment.data
     run, agents, size = experiment.run, len(experiment.agents.seeds), data.image_size
     shape = (size, size, data.channels)

@@ -1,5 +1,6 @@
 """Certificates of steps: sizes, bounds and tables; a whole one on CPU devices."""
 
+import contextlib
 import dataclasses
 import math
 
@@ -12,6 +13,7 @@ from experiments.aot.programs import Collective
 from experiments.aot.targets import Chip, Target
 from socialjepa_jax import build, config
 from socialjepa_jax.errors import InputError
+from tests.data import kinds
 
 CHIP = Chip("test", flops=1e12, memory=1e6, bandwidth=1e9, link=1e8)
 
@@ -158,6 +160,18 @@ def test_the_sources_of_the_presets():
     assert lejepa.views.local_size == 96 and lejepa.encoder.dtype == "bfloat16"
     with pytest.raises(InputError, match="--presets='nothing' must be one of"):
         abstract.experiment_of("nothing")
+
+
+def test_the_source_of_a_step_is_that_of_a_run(tmp_path):
+    """The same arrays and the same settings, or another program would be certified."""
+    given = kinds.experiment("two views", tmp_path / "data")
+    dataset, parts = given.data.load(tmp_path), build.build(given, devices=jax.devices()[:1])
+    with contextlib.closing(build.open_feed(given, dataset, parts, tmp_path, tmp_path)) as feed:
+        expected = feed.at(0)
+    found = abstract.abstract_source(given)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
 
 
 def cells_of(text, head):
