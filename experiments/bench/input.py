@@ -6,6 +6,7 @@ to 224 x 224, in shuffled batches of uint8 that arrive in the main process. PyTo
 of its examples (`pip install socialjepa_jax[bench]` and torchvision; optional). Rates are per
 second, and per second of CPU time of the process and its workers, which other work on the machine
 changes less; what starting costs is left out. The least CPU time of some repeats counts, in turns.
+From the rate of ArrayRecord follow the cores that feed an H100 at the scaling model's rate.
 
 Command: python -m experiments.bench_input [--workers=0,1,2] [--repeats=3] [--out=FILE.json]
 Cost: 40 CPU seconds for `--workers=0 --repeats=2`; not measured with workers.
@@ -17,6 +18,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
+import math
 import os
 import pathlib
 import tempfile
@@ -27,8 +29,10 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from experiments.bench import input_files, results
+from configs import imagenet_ijepa, imagenet_lejepa
+from experiments.bench import input_files, results, run_cost
 from experiments.bench.results import Result
+from socialjepa_jax.config import from_config_dict
 from socialjepa_jax.data import FolderData, ShardsData
 from socialjepa_jax.data.indexed import Calls
 from socialjepa_jax.data.order import epoch_keys
@@ -40,6 +44,7 @@ SIZE = 224
 TARGET = 1.2  # images per CPU second, over PyTorch's
 OURS = ("folder", "array_record", "parquet", "tar")
 TORCH = ("DataLoader, uint8", "DataLoader, float32")
+FED = {"ViT-S/16 by I-JEPA": imagenet_ijepa, "ViT-S/16 by LeJEPA": imagenet_lejepa}
 _WARM = 4  # batches before the clock starts
 Batches = Callable[[], contextlib.AbstractContextManager[Callable[[], Any]]]
 
@@ -188,7 +193,24 @@ def run(workers: tuple[int, ...], load: Load, folder: pathlib.Path) -> list[Resu
         for _ in range(load.repeats):
             for name, batches in readers.items():
                 found[name].append(measure(batches, load))
-        rows += _rows({name: min(times) for name, times in found.items()}, count)
+        least = {name: min(times) for name, times in found.items()}
+        rows += [*_rows(least, count), *cores(1 / least["array_record"][0], count)]
+    return rows
+
+
+def cores(rate: float, workers: int) -> list[Result]:
+    """Cores that feed an H100 at the scaling model's rate.
+
+    Args:
+        rate: images per CPU second of the reader.
+        workers: with which it was measured, for the names.
+    """
+    rows = []
+    for name, preset in FED.items():
+        objective = from_config_dict(preset.get_config()).objective
+        wanted = run_cost.images_per_second(objective, run_cost.ONE_H100.products)
+        title, note = f"cores for {name}, {workers} workers", f"{wanted:,.0f} images/s"
+        rows.append(Result(title, math.ceil(wanted / rate), note=note))
     return rows
 
 

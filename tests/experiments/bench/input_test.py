@@ -89,9 +89,10 @@ def test_the_documents_have_the_stored_figures():
 
 def test_the_documents_say_how_many_cores_feed_an_h100():
     rate = RATES["array_record, 0 workers"]
-    cores = []
+    found = []
     for preset in (imagenet_ijepa, imagenet_lejepa):
         objective = from_config_dict(preset.get_config()).objective
         wanted = run_cost.images_per_second(objective, run_cost.ONE_H100.products)
-        cores.append(math.ceil(wanted / rate))
-    assert f"{cores[0]} and {cores[1]} cores" in words("docs/benchmarks.md")
+        found.append(math.ceil(wanted / rate))
+    assert f"{found[0]} and {found[1]} cores" in words("docs/benchmarks.md")
+    assert [row.value for row in bench.cores(rate, 0)] == found
