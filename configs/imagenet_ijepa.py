@@ -7,6 +7,7 @@ every picture, split by picture. Images are resized to squares of 224 pixels bef
 
 The images lie in class folders, or elsewhere: `--preset=imagenet_ijepa:tfds` reads what
 tensorflow-datasets prepared, `:shards` ArrayRecord, Parquet or tar files (the two of ImageNet).
+`:small` is the protocol on any class folders at 64 pixels, for minutes on two CPU cores.
 ViT-B/16: --config.objective.vit.width=768 --config.objective.vit.heads=12.
 
 Paper: Social-JEPA, A.1-A.3 and Table 3: ViT-S/16, AdamW (0.9, 0.95), peak 1.5e-4, weight decay
@@ -19,6 +20,8 @@ evaluations and checkpoints not counted. An H100 would take 14,200 images/s.
 Expected: not run; the paper has R2 0.873, DSC 0.846 and NOS@10 0.31 in its Table 1, R2 0.489, DSC
 0.584 and NOS@10 0.033 in its Table 2.
 """
+
+import dataclasses
 
 import ml_collections
 
@@ -38,7 +41,7 @@ from socialjepa_jax.objectives.ijepa import IJepa
 from socialjepa_jax.optim import AdamW
 
 SOURCES = ("folder", "tfds", "shards")
-CALL = 50  # steps
+LOGGED = 50  # steps between lines of the log
 
 
 def pictures(source: str) -> Data:
@@ -67,22 +70,22 @@ def pictures(source: str) -> Data:
 
 
 def two_agents(
-    source: str, objective: Objective, *, title: str, batch_size: int, steps: int, optim: AdamW
+    data: Data, objective: Objective, *, title: str, batch_size: int, steps: int, optim: AdamW
 ) -> ml_collections.ConfigDict:
     """Returns two agents, one for each view.
 
     Args:
-        source: of the images, one of `SOURCES`.
-        objective: on images of 224 pixels.
+        data: as two cameras see them.
+        objective: on images of their size.
         title: of the run.
         batch_size: of a step and agent, of all devices.
-        steps: a multiple of 500.
+        steps: a multiple of 50.
         optim: the optimiser.
     """
     return to_config_dict(
         Experiment(
             name=title,
-            data=pictures(source),
+            data=data,
             objective=objective,
             augment=Augment(),
             agents=Agents(cameras=(0, 1), seeds=(0, 1)),
@@ -90,8 +93,8 @@ def two_agents(
             run=Run(
                 steps=steps,
                 batch_size=batch_size,
-                steps_per_call=CALL,
-                log_every=CALL,
+                steps_per_call=1,  # the images of several would be read ahead
+                log_every=LOGGED,
                 eval_every=steps // 10,
                 save_every=steps // 10,
             ),
@@ -99,10 +102,35 @@ def two_agents(
     )
 
 
+def small() -> ml_collections.ConfigDict:
+    """Returns the protocol on photographs of 64 pixels, with the encoder of toys_ijepa."""
+    objective = IJepa(
+        vit=ViTConfig(image_size=64, patch_size=8, width=64, depth=4, heads=4),
+        predictor="mlp_patch",
+        mlp_width=256,
+        target_norm="layernorm",
+        latent_encoder="target",
+    )
+    data = dataclasses.replace(
+        pictures("folder"),
+        image_size=64,
+        read="resident",
+        splits=Splits(test_instances=20, test_states=0.2),
+    )
+    title, steps = "Photographs of 64 pixels, I-JEPA, view A against view B", 300
+    optim = AdamW(learning_rate=1e-3)
+    config = two_agents(data, objective, title=title, batch_size=64, steps=steps, optim=optim)
+    config.run.steps_per_call = LOGGED // 2
+    config.run.eval_every = config.run.save_every = steps
+    return config
+
+
 def get_config(source: str = "folder") -> ml_collections.ConfigDict:
-    """Returns 300 epochs with the ViT-S/16."""
+    """Returns 300 epochs with the ViT-S/16; "small": `small`."""
+    if source == "small":
+        return small()
     return two_agents(
-        source,
+        pictures(source),
         IJepa(vit=ViTConfig(dtype="bfloat16", **SIZES["S"]), predictor="mlp_patch", mlp_width=2048),
         title="ImageNet, I-JEPA ViT-S/16, view A against view B",
         batch_size=1024,

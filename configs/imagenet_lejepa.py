@@ -27,7 +27,7 @@ from socialjepa_jax.optim import AdamW
 def lejepa(objective: LeJepa, source: str, title: str) -> ml_collections.ConfigDict:
     """Returns 100 epochs of batches of 512 images."""
     return imagenet_ijepa.two_agents(
-        source,
+        imagenet_ijepa.pictures(source),
         objective,
         title=title,
         batch_size=512,

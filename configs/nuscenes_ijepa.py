@@ -35,6 +35,7 @@ def get_config() -> ml_collections.ConfigDict:
     colours = Colour(jitter=(0.2, 0.2, 0.2, 0.0))
     config.augment = to_plain(Augment(crop_scale=(0.5, 1.0), colours=colours))
     config.run.steps = EPOCHS * STEPS_PER_EPOCH
+    config.run.steps_per_call = 2  # the images of more would be read ahead
     config.run.log_every = 100
     config.run.eval_every = config.run.save_every = 20 * STEPS_PER_EPOCH
     return config

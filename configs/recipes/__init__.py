@@ -16,7 +16,7 @@ from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.objectives.base import Objective
 
 IMAGES = 1_281_167  # of ImageNet's training set
-CALL = 50  # steps
+LOGGED = 50  # steps between lines of the log
 
 
 def on_imagenet(
@@ -31,10 +31,10 @@ def on_imagenet(
         title: of the run.
     """
 
-    def whole_calls(steps: int) -> int:
-        return steps - steps % CALL
+    def whole(steps: int) -> int:
+        return steps - steps % LOGGED
 
-    steps = whole_calls(epochs * IMAGES // batch_size)
+    steps = whole(epochs * IMAGES // batch_size)
     return to_config_dict(
         Experiment(
             name=title,
@@ -53,10 +53,10 @@ def on_imagenet(
             run=Run(
                 steps=steps,
                 batch_size=batch_size,
-                steps_per_call=CALL,
-                log_every=CALL,
-                eval_every=whole_calls(steps // 10),
-                save_every=whole_calls(steps // 50),
+                steps_per_call=1,  # the images of several would be read ahead
+                log_every=LOGGED,
+                eval_every=whole(steps // 10),
+                save_every=whole(steps // 50),
             ),
         )
     )

@@ -20,7 +20,13 @@ from absl import flags
 from socialjepa_jax.errors import Stopped
 
 _POLL_S = 0.1
+_AHEAD = 2  # elements that wait, for each worker and at the end
 Element = dict[str, Any]
+
+
+def elements_held(workers: int) -> int:
+    """Largest number of elements in memory at once: being read, waiting, and handed over."""
+    return workers * (_AHEAD + 1) + _AHEAD + 1
 
 
 class Prefetcher:
@@ -36,7 +42,7 @@ class Prefetcher:
         start: int,
         workers: int,
         put: Callable[[Element], Element] = lambda element: element,
-        ahead: int = 2,
+        ahead: int = _AHEAD,
     ) -> None:
         """Starts reading.
 

@@ -30,8 +30,9 @@ from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.cache import cached_array
 from socialjepa_jax.data.files import Files
 from socialjepa_jax.data.indexed import BrokenFiles, Calls, Passes
-from socialjepa_jax.data.prefetch import Element, Prefetcher
+from socialjepa_jax.data.prefetch import Element, Prefetcher, elements_held
 from socialjepa_jax.data.protocols import Batch, ImageFeed, Opening
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.keys import step_keys
 
 _LIMITED = 0.1  # share of the time that devices may wait for images without a warning
@@ -135,11 +136,13 @@ class StreamFeed:
             window: makes the source of a call from the fields of `StreamedWindow`.
 
         Raises:
+            InputError: what is read ahead would not fit in memory.
             Stopped: too many files are broken.
         """
         self.cameras, self.good = opening.cameras, np.ones(files.shape[1], bool)
         self._files, self._opening, self._workers = files, opening, workers
         self._drawn, self._window = files if drawn is None else drawn, window
+        self._check_memory()
         # Processes wait for files at different times, and may stop only where all of them ask.
         self._check = opening.check if jax.process_count() == 1 else lambda: None
         distinct = tuple(sorted(set(opening.cameras)))
@@ -158,6 +161,24 @@ class StreamFeed:
         except BaseException:
             self.close()
             raise
+
+    def _check_memory(self) -> None:
+        run = self._opening
+        agents, steps, slots = (end - first for first, end in self._held_block())
+        size = agents * steps * slots * math.prod(self._drawn.shape[2:])
+        count, memory = elements_held(self._workers), _memory()
+        if count * size > memory:
+            raise InputError(
+                f"config.run.steps_per_call={run.steps_per_call} with config.data.workers="
+                f"{self._workers}: {count} calls of {size / 1e9:.3g} GB of images would be read "
+                f"ahead, this machine has {memory / 1e9:.3g} GB"
+            )
+
+    def _held_block(self) -> tuple[tuple[int, int], ...]:
+        """The agents, steps and positions of a call that this process reads: (first, end) each."""
+        run = self._opening
+        shape = len(self.cameras), run.steps_per_call, run.batch_size
+        return sharding.local_block(sharding.by_batch(run.mesh), shape)
 
     def begin(self, passed_over: np.ndarray) -> None:
         """Drops what was read ahead; the next `at` reads with i64[A] draws passed over."""
@@ -185,7 +206,7 @@ class StreamFeed:
     def _read_ahead(self, call: int) -> Prefetcher:
         run, by_batch = self._opening, sharding.by_batch(self._opening.mesh)
         shape = len(self.cameras), run.steps_per_call, run.batch_size
-        held = sharding.local_block(by_batch, shape)
+        held = self._held_block()
         steps = run.total_steps + int(self._passed_over.max())
         epochs = steps // order.steps_per_epoch(len(run.train_rows), run.batch_size) + 1
         calls = Calls(
@@ -280,6 +301,11 @@ class StreamFeed:
         for ahead in (self._calls, self._all_states):
             if ahead is not None:
                 ahead.close()
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def open_images(

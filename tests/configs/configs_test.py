@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import math
 import pathlib
 import re
 
@@ -36,8 +37,11 @@ from configs import (
 from experiments.bench import input_files
 from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
+from socialjepa_jax.data import prefetch
 from socialjepa_jax.data.toys import moving
+from socialjepa_jax.errors import sides
 from socialjepa_jax.evaluation.encoders import Encoders
+from tests.configs import recipes_test
 from tests.data.image_folder import encoded, random_image
 from tests.data.nuscenes import rig
 from tests.data.reacher import arm
@@ -128,6 +132,25 @@ def test_a_configuration_says_what_it_is(name):
     assert heads == ["Paper:", "Command:", "Cost:", "Expected:"]
     assert re.search(r"^Expected: .*\d", text, re.MULTILINE | re.DOTALL)
     config_lib.from_config_dict(CONFIGS[name].get_config())
+
+
+def _gigabytes_ahead(experiment):
+    """What a stream of a configuration may hold in memory, 10^9 bytes; 0 of other data."""
+    data, run = experiment.data, experiment.run
+    if getattr(data, "read", "") != "stream":
+        return 0
+    images = len(experiment.agents.seeds) * run.steps_per_call * run.batch_size
+    size = images * math.prod(sides(data.image_size)) * data.channels
+    return size * prefetch.elements_held(data.workers) / 1e9
+
+
+def test_what_is_read_ahead_fits_in_memory():
+    """The machines that these are for have hundreds of gigabytes."""
+    modules = {**CONFIGS, **recipes_test.MODULES}
+    configs = {name: module.get_config() for name, module in modules.items()}
+    found = {n: _gigabytes_ahead(config_lib.from_config_dict(c)) for n, c in configs.items()}
+    assert sum(size > 1 for size in found.values()) >= 10
+    assert not {name: size for name, size in found.items() if size > 40}
 
 
 def _convolutional_flops(channels, side, widths, hidden, outputs):

@@ -5,15 +5,17 @@ import re
 
 import pytest
 
-from configs import imagenet_ijepa, imagenet_lejepa, imagenet_lejepa_resnet50
+from configs import imagenet_ijepa, imagenet_lejepa, imagenet_lejepa_resnet50, smoke
 from configs.recipes import IMAGES
 from experiments.bench import run_cost
+from socialjepa_jax import loop
 from socialjepa_jax.config import from_config_dict
 from socialjepa_jax.data.augment import VIEW_A, VIEW_B, Augment
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.models.vit import SIZES
 from socialjepa_jax.performance import flops
 from socialjepa_jax.running import presets
+from tests.data.records import record_files
 
 PRESETS = {m.__name__: m for m in (imagenet_ijepa, imagenet_lejepa, imagenet_lejepa_resnet50)}
 NODES = run_cost.ONE_H100, run_cost.EIGHT_A100
@@ -40,12 +42,37 @@ def test_two_agents_see_two_views_of_every_picture(name, source):
     assert data.read == "stream"
 
 
+def test_the_small_protocol_is_the_same_one():
+    experiment = from_config_dict(imagenet_ijepa.get_config("small"))
+    data = experiment.data
+    assert data.views == from_config_dict(imagenet_ijepa.get_config()).data.views and data.views.on
+    assert data.image_size == experiment.objective.vit.image_size == 64
+    assert experiment.agents.cameras == (0, 1) and experiment.augment == Augment()
+
+
 def test_a_source_that_is_not_known_is_refused():
     with pytest.raises(InputError, match="source='web' must be one of 'folder', 'tfds', 'shards'"):
         imagenet_ijepa.get_config("web")
     found = presets.expand(["train", "--preset=imagenet_ijepa:tfds"])
     assert found == ["train", f"--config={presets.PRESETS['imagenet_ijepa']}:tfds"]
     assert pathlib.Path(found[1].removeprefix("--config=").removesuffix(":tfds")).is_file()
+
+
+@pytest.mark.nightly
+def test_the_small_protocol_ends_with_a_page_of_both_views(tmp_path):
+    for n, (name, blob, label) in enumerate(record_files.pictures(60)):
+        path = tmp_path / "data" / record_files.NAMES[label] / f"{n}_{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(blob)
+    config = smoke.shrink(imagenet_ijepa.get_config("small"), steps=4)
+    config.data.path, config.data.splits.test_instances = str(tmp_path / "data"), 4
+    assert config.data.views.on and config.data.image_size == 48
+    result = loop.fit(from_config_dict(config), tmp_path / "run")
+    page = " ".join(result.report.read_text().split())
+    assert "each through an augmentation of its own" in page
+    pairs = {(row["x"], row["y"], row["row"]) for row in result.rows}
+    names = ("trained", "untrained", "pixel_pca", "mismatched")
+    assert {("agent_0", "agent_1", name) for name in names} <= pairs
 
 
 def test_the_schedule_is_that_of_table_3():

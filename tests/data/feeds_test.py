@@ -16,7 +16,7 @@ import pytest
 
 from experiments.reliability import data
 from socialjepa_jax import build, evaluation, loop, sharding
-from socialjepa_jax.data import streaming
+from socialjepa_jax.data import prefetch, streaming
 from socialjepa_jax.data.files import Files
 from socialjepa_jax.data.indexed import BrokenFiles
 from socialjepa_jax.errors import InputError, Stopped
@@ -137,6 +137,18 @@ def test_more_states_than_there_are_cannot_be_in_a_batch(folder, tmp_path):
     experiment = dataclasses.replace(experiment, run=run)
     with pytest.raises(InputError, match=r"batch_size=80 is more than the \d+ training"):
         train(experiment, tmp_path)
+
+
+def test_images_that_memory_does_not_hold_are_not_read_ahead(folder, tmp_path, monkeypatch):
+    """2 agents x 2 steps x 8 images of 64 bytes: one call is read while two wait."""
+    experiment = data.experiment(folder, workers=0)
+    dataset, parts = experiment.data.load(tmp_path), make_parts(str(folder))
+    monkeypatch.setattr(streaming, "_memory", lambda: 3 * 2048 - 1)
+    with pytest.raises(InputError, match=r"steps_per_call=2 .*workers=0: 3 calls of 2\.05e-06 GB"):
+        build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache")
+    monkeypatch.setattr(streaming, "_memory", lambda: 3 * 2048)
+    build.open_feed(experiment, dataset, parts, tmp_path, tmp_path / "cache").close()
+    assert prefetch.elements_held(2) == 9  # each worker keeps two and makes one
 
 
 def test_one_process_lists_broken_files_for_all():
