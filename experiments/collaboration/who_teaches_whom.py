@@ -20,8 +20,9 @@ InfoNCE's loss W = I costs less than W.
 
 Command: python -m experiments.reproduce --only=who_teaches_whom --out=runs/table9
 Cost at --scale=cpu: 18 runs of 2 CPU minutes and 6 sets of teachers of one after table9, whose
-agents are in OUT; what is finished is kept.
-Expected at --scale=cpu: 0 of 0 claims, not run yet.
+agents are in OUT, 55 CPU minutes beside other work; what is finished is kept.
+Expected at --scale=cpu: 13 of 18 claims agree. With 500 pairs of images students end at 0.87 beside
+a teacher, 0.55 alone; a teacher that holds 0.53 holds them at 0.67.
 """
 
 import dataclasses
