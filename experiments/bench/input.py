@@ -9,9 +9,10 @@ changes less; what starting costs is left out. The least CPU time of some repeat
 From the rate of ArrayRecord follow the cores that feed an H100 at the scaling model's rate.
 
 Command: python -m experiments.bench_input [--workers=0,1,2] [--repeats=3] [--out=FILE.json]
-Cost: 40 CPU seconds for `--workers=0 --repeats=2`; not measured with workers.
-Expected, without workers: 213 to 249 images per CPU second, 0.86 to 1.00 of DataLoader's uint8
-(target 1.2, missed: both decode with libjpeg-turbo); Parquet one row at a time 71.
+Cost: 5 minutes of two cores; 40 CPU seconds for `--workers=0 --repeats=2`.
+Expected, without workers: 253 to 324 images per CPU second, 1.06 to 1.35 of DataLoader's uint8
+(target 1.2, met in 4 of 12 cases with 0, 1 and 2 workers: both decode with libjpeg-turbo); Parquet
+one row at a time 84.
 """
 
 import contextlib
