@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 SMALL = {  # what the cell of parameters is replaced by
-    "quickstart": "STATES = 200",
+    "quickstart": "STEPS, POOL, STATES, WALK, GOALS = 1000, 12000, 1000, 3000, 50",
     "two_files_of_embeddings": "ROWS = 300",
     "write_your_own_objective": "STEPS, POOL, STATES, WALK = 2, 256, 300, 20",
     "identifiability_in_ten_minutes": "STEPS, BATCH, SAMPLES = 2, 16, 40",
@@ -126,3 +126,5 @@ def test_a_notebook_runs(path, tmp_path):
     if path.stem == "quickstart":  # its encoders are trained
         assert float(re.search(r"R2 of W +([\d.-]+)", printed)[1]) > 0.9
         assert float(re.search(r"pairs shuffled +([\d.-]+)", printed)[1]) < 0.2
+        reached = dict(re.findall(r"^(\w.*?) +reached ([\d.]+)", printed, re.MULTILINE))
+        assert float(reached["goal by W"]) > float(reached["goal without W"]) + 0.2

@@ -33,6 +33,7 @@ SOURCES = [
 DEFINED = r'(?:DEFINE_\w+|texts?|integer|real|boolean|choice)\(\s*"(\w+)"'
 FLAGS = {n for text in SOURCES for n in re.findall(DEFINED, text)}
 FIELDS = {n for text in SOURCES for n in re.findall(r"^    (\w+): ", text, re.MULTILINE)}
+SAMPLES = sorted((DOCS / "samples").glob("*.html"))
 
 
 def said(name):
@@ -55,6 +56,26 @@ def test_every_page_is_listed_once():
     text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     listed = re.findall(r": (\S+\.md)$", text, re.MULTILINE)
     assert sorted(listed) == sorted(PAGES)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_page_is_one_small_file_that_says_nothing_of_its_machine(path):
+    text = path.read_text("utf-8")
+    assert path.stat().st_size < 450_000
+    prose = re.sub(r'"data:image/[^"]*"', '"data:"', text)
+    sources = re.findall(r'(?:src|srcset|href)="([^"]*)"', prose)
+    assert set(sources) - {"data:"} <= {f"#{name}" for name in re.findall(r' id="([^"]*)"', prose)}
+    assert "http" not in prose and "@import" not in prose and "<script" not in prose
+    assert not re.search(r"/(tmp|home|root|work|usr|opt|var|Users)\b", prose)
+
+
+def test_the_start_page_has_the_commands_of_the_sample_pages():
+    text = PAGES["index.md"]
+    assert [path.name for path in SAMPLES] == ["alignment.html", "motion.html"]
+    assert all(f"](samples/{path.name})" in text for path in SAMPLES)
+    files = set(re.findall(r"=(\w+)\.npy", text))
+    with np.load(ROOT / "tests" / "golden" / "words.npz") as words:
+        assert len(files) == 6 and files <= set(words)
 
 
 def test_the_api_pages_name_what_exists():
