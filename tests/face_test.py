@@ -136,6 +136,7 @@ def test_wrong_images_agents_and_folders_are_refused(run, tmp_path):
         sj.load(tmp_path / "nothing")
 
 
+@pytest.mark.nightly  # by day the loss of the README trains
 def test_what_is_registered_from_outside_trains_resumes_and_loads(tmp_path):
     """An objective, a source and an optimiser, in a program of their own."""
     plugin = pathlib.Path(__file__).parent / "plugin.py"

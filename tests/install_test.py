@@ -112,6 +112,7 @@ def test_the_install_and_not_the_source_tree_is_imported(site, tmp_path):
     assert found == [str(site / name / "__init__.py") for name in PACKAGES]
 
 
+@pytest.mark.nightly  # by day from the tree, in `train_test`
 def test_socialjepa_train_runs_a_preset_to_its_report(site, tmp_path):
     train(site / "bin", tmp_path, PYTHONPATH=str(site), **QUICKLY)
 

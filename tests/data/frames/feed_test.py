@@ -58,9 +58,10 @@ def batches(given, tmp_path, first=0, count=STEPS):
 NIGHTLY = pytest.mark.nightly
 
 
+@NIGHTLY  # by day the hashes of `kinds_test`
 @pytest.mark.parametrize(
     "transition",
-    ["motion", pytest.param("strangers", marks=NIGHTLY), pytest.param("stills", marks=NIGHTLY)],
+    ["motion", "strangers", "stills"],
 )
 def test_files_and_memory_give_the_same_pairs(data, tmp_path, transition):
     changed = dataclasses.replace(data, transition=transition, delta=2)

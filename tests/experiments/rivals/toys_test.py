@@ -31,6 +31,7 @@ def test_every_objective_on_pictures_has_its_defaults_but_for_sizes():
         "frame_pairs",
         "migration",
         "mutual",
+        "mutual_classes",
         "crossed",
     }
     for name, method in methods.METHODS.items():

@@ -95,11 +95,13 @@ def test_weight_lowers_the_errors_of_labels(peers):
         assert (peers[1][name][:, -4:].mean(1) < peers[1][name][:, :4].mean(1)).all()
 
 
+@pytest.mark.nightly  # by day `mutual_test`, of the same `Pair`
 def test_four_devices_give_the_run_of_one(peers):
     four, _ = train(PEERS, PAIRED, settings(), devices=4)
     chex.assert_trees_all_close(four.params, peers[0].params, atol=1e-5, rtol=0)
 
 
+@pytest.mark.nightly  # by day `mutual_test`, of the same `Pair`
 def test_stopping_and_going_on_is_the_same_run(peers):
     half, _ = train(PEERS, PAIRED, settings(), steps=STEPS // 2 + 2)
     whole, _ = train(PEERS, PAIRED, settings(), steps=STEPS // 2 - 2, state=half)
