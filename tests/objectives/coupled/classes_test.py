@@ -1,11 +1,14 @@
 """Distillation with labels: reference numbers, a float64 oracle, and runs of a student."""
 
+import dataclasses
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.objectives.coupled import Classes, Migration
 from socialjepa_jax.objectives.coupled.classes import cross_entropy
@@ -17,14 +20,15 @@ from tests.objectives.coupled.frames import (
     alone,
     hparams,
     labels,
+    source,
     teacher,
     train,
 )
-from tests.objectives.coupled.pixels import HEAD, C, Pixels, shown
+from tests.objectives.coupled.pixels import HEAD, WIDE, C, Pixels, shown
 from tests.objectives.rivals_oracle import softmax, u
 
 PULL = Classes(num_classes=3)
-TAUGHT = Migration(objective=SINGLE, teacher="in memory", link=PULL).bind(SINGLE)
+TAUGHT_PIXELS = Migration(WIDE, teacher="in memory", link=PULL).bind(WIDE)
 
 
 def loss(link, student, head, batch, **settings):
@@ -99,41 +103,55 @@ def test_a_hidden_label_cannot_teach_unnoticed():
     assert np.isnan(np.asarray(slopes)).all(1).tolist() == [True, False, True]
 
 
-def settings(weight=1.0):
-    """Settings of the agents, whose teachers' features are logits."""
-    head = {"kernel": np.tile(np.eye(3, dtype="f4"), (2, 1, 1)), "bias": np.zeros((2, 3), "f4")}
-    return hparams(weight) | {"teacher": teacher() | {"head": head}, "labels": labels()}
+TAUGHT = dataclasses.replace(TAUGHT_PIXELS, objective=SINGLE, taught_by=SINGLE)
+
+
+def run(**changes):
+    """Trains students whose latents are pixels, as are those of their teachers."""
+    heads = []
+    for images, classes in zip(source(1).frames[:, :, 0], labels()):
+        probe = fit_logistic(images.reshape(len(images), -1), classes, 3)
+        heads.append(single({"kernel": probe.weight, "bias": probe.bias}))
+    head = jax.tree.map(lambda *of: np.stack(of), *heads)
+    told = {"params": {"scale": np.ones(2, "f4")}, "aux": {}, "head": head}
+    told |= {"mean": np.zeros((2, 2), "f4"), "std": np.ones((2, 2), "f4")}
+    return train(
+        TAUGHT_PIXELS, PAIRED, hparams() | {"teacher": told, "labels": labels()}, **changes
+    )
 
 
 @pytest.fixture(scope="module")
 def taught():
-    return train(TAUGHT, PAIRED, settings())
+    return run()
 
 
-def test_without_weight_the_student_is_a_single_run():
-    state, _ = train(TAUGHT, PAIRED, settings(0.0))
-    for of in ("params", "aux"):
-        got, expected = getattr(state, of)["student"], getattr(alone(0), of)
-        chex.assert_trees_all_close(got, expected, atol=1e-6, rtol=0)
-
-
+@pytest.mark.nightly
 def test_the_pull_lowers_both_terms(taught):
     for name in ("link/soft", "link/hard"):
         assert (taught[1][name][:, -4:].mean(1) < taught[1][name][:, :4].mean(1)).all()
-    clips = {group.clip for group in jax.tree.leaves(TAUGHT.groups(taught[0].params))}
+    clips = {group.clip for group in jax.tree.leaves(TAUGHT_PIXELS.groups(taught[0].params))}
     assert clips == {"student/all", "link/all"}
-
-
-def test_stopping_and_going_on_is_the_same_run(taught):
-    half, _ = train(TAUGHT, PAIRED, settings(), steps=STEPS // 2 + 2)
-    whole, _ = train(TAUGHT, PAIRED, settings(), steps=STEPS // 2 - 2, state=half)
-    chex.assert_trees_all_equal(whole, taught[0])
 
 
 @pytest.mark.nightly
 def test_four_devices_give_the_run_of_one(taught):
-    four, _ = train(TAUGHT, PAIRED, settings(), devices=4)
-    chex.assert_trees_all_close(four.params, taught[0].params, atol=1e-5, rtol=0)
+    chex.assert_trees_all_close(run(devices=4)[0].params, taught[0].params, atol=1e-5, rtol=0)
+
+
+@pytest.mark.nightly
+def test_stopping_and_going_on_is_the_same_run(taught):
+    half, _ = run(steps=STEPS // 2 + 2)
+    chex.assert_trees_all_equal(run(steps=STEPS // 2 - 2, state=half)[0], taught[0])
+
+
+@pytest.mark.nightly
+def test_without_weight_the_student_is_a_single_run():
+    head = {"kernel": np.tile(np.eye(3, dtype="f4"), (2, 1, 1)), "bias": np.zeros((2, 3), "f4")}
+    settings = hparams(0.0) | {"teacher": teacher() | {"head": head}, "labels": labels()}
+    state, _ = train(TAUGHT, PAIRED, settings)
+    for of in ("params", "aux"):
+        got, expected = getattr(state, of)["student"], getattr(alone(0), of)
+        chex.assert_trees_all_close(got, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(

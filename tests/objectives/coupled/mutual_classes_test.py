@@ -25,10 +25,10 @@ from tests.objectives.coupled.frames import (
     source,
     train,
 )
-from tests.objectives.coupled.pixels import HEAD, C, Pixels, shown
+from tests.objectives.coupled.pixels import HEAD, WIDE, C, Pixels, shown
 from tests.objectives.rivals_oracle import softmax, u
 
-PEERS = MutualClasses(SINGLE, num_classes=3)
+PEERS = MutualClasses(WIDE, num_classes=3)
 OF_PIXELS = MutualClasses(Pixels(), num_classes=C)
 LABELS = np.array([2, 0, 3])
 
@@ -82,8 +82,10 @@ def peers():
     return train(PEERS, PAIRED, settings())
 
 
+@pytest.mark.nightly
 def test_without_weight_both_are_single_runs():
-    state, _ = train(PEERS, PAIRED, settings(0.0))
+    peers = dataclasses.replace(PEERS, objective=SINGLE)
+    state, _ = train(peers, PAIRED, settings(0.0))
     for name, single in (("a", alone(0)), ("b", alone(1, PARTNERS))):
         for of in ("params", "aux"):
             expected, got = getattr(single, of), getattr(state, of)[name]

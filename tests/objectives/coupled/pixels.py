@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from socialjepa_jax.models.patch_net import PatchNetConfig
+from tests.objectives.coupled.frames import NET
 
 C = 4  # classes
 HEAD = {"kernel": np.eye(4, C, dtype="f4"), "bias": np.zeros(C, "f4")}
@@ -13,7 +14,7 @@ HEAD = {"kernel": np.eye(4, C, dtype="f4"), "bias": np.zeros(C, "f4")}
 
 @dataclass(frozen=True)
 class Pixels:
-    """Latents are the four pixels of an image, times a parameter."""
+    """Latents are the pixels of an image, by default four, times a parameter."""
 
     kind: str = "pixels"
     encoder: PatchNetConfig = PatchNetConfig(
@@ -31,6 +32,9 @@ class Pixels:
 
     def encode(self, params, aux, images):
         return {"latent": params["scale"] * images.reshape(len(images), -1)}
+
+
+WIDE = Pixels(encoder=NET)  # on the images of `frames`
 
 
 def shown(latents, index=(0, 1, 2)):
