@@ -91,5 +91,4 @@ def compared(
     found = jackknife.estimates(linear_map, x, y, split, objects_N, names)
     measured: Measured = {name: (each.value, each.without) for name, each in found.items()}
     measured["area"] = measures.area(split, objects_N, x, y, ranks)
-    measured["kappa"] = (measures.kappa(linear_map), None)
-    return measured
+    return measured | measures.exact({"kappa": measures.kappa(linear_map)})

@@ -38,11 +38,11 @@ def of_pair(
     measured["area"] = area(split, dataset.instance_ids, x, y)
     parts = [z[rows] for rows in (split.train, split.test) for z in (x, y)]
     directions = alignment.matched_rank(*parts, ranks=RANKS).dimensions
-    measured["dimensions"] = (float(directions), None)
     scores = alignment.evaluate(linear_map, x[split.test], y[split.test], back="inverse")
     subject = evaluation.Subject("pair", split, (0, 1), x, y)
     probes = evaluation.probe_accuracies(how, dataset, subject, linear_map)
-    return measured | exact({name: scores[name] for name in SCORES} | probes)
+    scored = {name: scores[name] for name in SCORES}
+    return measured | exact({"dimensions": directions} | scored | probes)
 
 
 def exact(values: Mapping[str, float]) -> Measured:

@@ -102,7 +102,8 @@ def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     with one_blas_thread(), ThreadPoolExecutor(1) as beside:
         found = [beside.submit(rows_of, world, PIXELS)]
         for name in ENTRANTS:
-            world.trained(name)
+            if not world.rows_file(FOLDER, name).exists():
+                world.trained(name)
             found.append(beside.submit(rows_of, world, name))
         return [row for rows in found for row in rows.result()]
 

@@ -130,6 +130,10 @@ class World:
         images = self.dataset.images
         return np.stack([controls.pixel_pca(each, train, measures.RANKS) for each in images])
 
+    def rows_file(self, folder: str, name: str) -> pathlib.Path:
+        """Returns the path of a method's kept rows of an experiment; see `kept`."""
+        return self.out / folder / f"{self.stem}_{name.replace(' ', '_')}.json"
+
     def kept(self, folder: str, name: str, make: Callable[[], Rows]) -> Rows:
         """Returns a method's rows of an experiment, measured if `out` does not hold them.
 
@@ -139,7 +143,7 @@ class World:
             make: measures the rows, with one thread for NumPy's products: what else is running
                 would be waited for.
         """
-        path = self.out / folder / f"{self.stem}_{name.replace(' ', '_')}.json"
+        path = self.rows_file(folder, name)
         with one_blas_thread():
             return findings.kept(path, lambda: [{"method": name, **row} for row in make()])
 

@@ -133,3 +133,23 @@ def test_measured_rows_agree_with_each_other(path):
     trials = [row for row in rows if row["row"] == "trial"]
     best = max(trials, key=lambda row: row["accuracy"])
     assert paradigms.row_of(rows, path.stem, "cost")["chosen"] == best["trial"]
+
+
+def test_rows_that_are_kept_need_no_agents(tmp_path, monkeypatch):
+    rows, trained = made(), []
+    kept = tmp_path / paradigms.FOLDER
+    kept.mkdir()
+    for name in (PIXELS, *ENTRANTS):
+        if name != "dino":
+            of = [row for row in rows if row["method"] == name]
+            (kept / f"cpu_{name.replace(' ', '_')}.json").write_text(json.dumps(of))
+    monkeypatch.setattr(paradigms.World, "trained", lambda world, name: trained.append(name))
+    monkeypatch.setattr(paradigms, "of_method", lambda world, name: [{"row": "measured"}])
+    found = paradigms.measured("cpu", tmp_path)
+    assert trained == ["dino"]
+    assert [row for row in found if row["method"] == "dino"] == [
+        {"method": "dino", "row": "measured"}
+    ]
+    assert [row for row in found if row["method"] != "dino"] == [
+        row for row in rows if row["method"] != "dino"
+    ]
