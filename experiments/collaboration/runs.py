@@ -48,6 +48,7 @@ class World:
         first: seed of the first teacher.
         count: teachers on each camera.
         folder: of teachers, which are kept.
+        taught_in: world of the teachers; None: this one.
     """
 
     scene: Scene
@@ -56,9 +57,12 @@ class World:
     first: int
     count: int
     folder: pathlib.Path
+    taught_in: "World | None" = None
 
     def teachers(self, of: str) -> Encoders:
         """Returns the teachers "other" | "same" | "untrained", trained once."""
+        if self.taught_in is not None:
+            return self.taught_in.teachers(of)
         path = self.folder / f"{self.scale}_{self.first}_{of}"
         if not path.with_suffix(".json").exists():
             seeds = tuple(self.first + k for k in range(self.count))
@@ -84,7 +88,7 @@ def rows(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
     def make() -> Rows:
         found = _tuned(name, scene, scale, out)
         value = max(found, key=lambda row: row["area"])["value"] if found else 1.0
-        found += _measured(methods.methods(scene, scale)[name], value, world(scene, scale, out))
+        found += measured(methods.methods(scene, scale)[name], value, world(scene, scale, out))
         logging.info("%s: %s", name, found[-1])
         return [{"method": name, **row} for row in found]
 
@@ -110,8 +114,12 @@ def _tuned(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
     ]
 
 
-def _measured(method: Method, value: float, world: World) -> Rows:
-    """Returns a row for each seed with its curve, and one with what a step costs."""
+def measured(method: Method, value: float, world: World) -> Rows:
+    """Trains the students of a method with a value of its knob.
+
+    Returns:
+        A row for each seed with its curve, and one with what a step costs.
+    """
     seeds = students(world.scale)
     look, run = _watched(method, world, seeds, **{method.knob: (value,) * len(seeds)})
     chosen = run.chosen

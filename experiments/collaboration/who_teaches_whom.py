@@ -39,9 +39,7 @@ from experiments.collaboration.runs import World
 from experiments.collaboration.table9 import ALONE, W
 from experiments.findings import Claim, Finding, Plot, Rows
 from experiments.motion import pairs
-from experiments.motion.pairs import InMemory
 from socialjepa_jax.collaboration import costs
-from socialjepa_jax.evaluation.encoders import Encoders
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 
@@ -118,13 +116,8 @@ def before(scale: str, out: pathlib.Path) -> Rows:
     """Returns the rows of `table9`, with the scores of its teachers."""
     scene = scenes.MOTION
     found = [row for name in (ALONE, *LINKS) for row in runs.rows(name, scene, scale, out)]
-
-    def make() -> Rows:
-        alone = methods.methods(scene, scale)[ALONE]
-        run = runs.in_memory(methods.experiment(alone, scene, scale, runs.students(scale)), None)
-        return [told(runs.world(scene, scale, out).teachers("other"), run.dataset)]
-
-    found += findings.kept(out / FOLDER / f"{scale}_teachers.json", make)
+    path = out / FOLDER / f"{scale}_teachers.json"
+    found += findings.kept(path, lambda: [told(runs.world(scene, scale, out))])
     return [{"setting": AS_BEFORE, **row} for row in found if row["part"] != "tuning"]
 
 
@@ -137,55 +130,38 @@ def kept(name: str, setting: Setting, scale: str, out: pathlib.Path) -> Rows:
 
 def measure(name: str, setting: Setting, scale: str, out: pathlib.Path) -> Rows:
     """Trains the teachers and students of a setting; returns rows as `runs` does."""
-    teachers = taught_by(name, setting, scale, out)
-    rows: Rows = []
+    world, rows = world_of(name, setting, scale, out), []
     for of in setting.names:
-        (cost,) = findings.select(runs.rows(of, scenes.MOTION, scale, out), part="cost")
-        found, run = students(of, setting, scale, teachers, cost)
+        (cost,) = findings.select(runs.rows(of, world.scene, scale, out), part="cost")
+        method = methods.methods(world.scene, scale)[of]
+        found = runs.measured(method, cost["value"], world)
         rows += [{"method": of, **row} for row in found]
-    return [*rows, told(teachers, run.dataset)]
+    return [*rows, told(world)]
 
 
-def taught_by(name: str, setting: Setting, scale: str, out: pathlib.Path) -> Encoders:
-    """Returns the teachers of a setting, trained once."""
-    folder, scene = out / FOLDER / name.replace(" ", "_"), scenes.MOTION
-    if not (setting.teacher or setting.both or setting.share < 1.0):
-        return runs.world(scene, scale, out).teachers("other")
-    changes = {**setting.both, **setting.teacher}
-    if setting.share < 1.0:
-        scene = dataclasses.replace(scene, steps={scale: round(scene.steps[scale] * setting.share)})
-    count = runs.SEEDS[scale]
-    return World(scene, scale, changes, runs.TEACHERS, count, folder).teachers("other")
+def world_of(name: str, setting: Setting, scale: str, out: pathlib.Path) -> World:
+    """Returns the world of a setting's students, with that of its teachers."""
+    usual = teachers = runs.world(scenes.MOTION, scale, out)
+    if setting.teacher or setting.both or setting.share < 1.0:
+        steps = round(usual.scene.steps[scale] * setting.share)
+        teachers = dataclasses.replace(
+            usual,
+            scene=dataclasses.replace(usual.scene, steps={scale: steps}),
+            changes={**setting.both, **setting.teacher},
+            folder=out / FOLDER / name.replace(" ", "_"),
+        )
+    changes = {**setting.both, **setting.student}
+    return dataclasses.replace(usual, changes=changes, taught_in=teachers)
 
 
-def students(
-    of: str, setting: Setting, scale: str, teachers: Encoders, cost: Mapping[str, Any]
-) -> tuple[Rows, InMemory]:
-    """Trains students by one method; returns a row for each, what a step costs, and their run.
-
-    Args:
-        of: name of the method.
-        setting: of teachers and students.
-        scale: of the run.
-        teachers: of the students.
-        cost: the row of `table9` whose value of the knob is taken.
-    """
-    scene, seeds = scenes.MOTION, runs.students(scale)
-    method = methods.methods(scene, scale)[of]
-    chosen = methods.experiment(method, scene, scale, seeds, **setting.both, **setting.student)
-    run = runs.in_memory(chosen, teachers if method.teacher else None)
-    look = runs.Look(run, scene.score(run.dataset))
-    run.train([look], **{method.knob: [cost["value"]] * len(seeds)})
-    objective: Any = chosen.objective
-    if method.teacher:
-        objective = objective.bind(teachers.config.objective)
-    spent = dataclasses.asdict(costs.of_step(objective, chosen.run.batch_size))
-    return [*look.rows(seeds), {**cost, **spent}], run
-
-
-def told(teachers: Encoders, dataset: Any) -> dict[str, Any]:
-    """Returns a row with the score of each teacher on its own camera."""
-    score, images = scenes.MOTION.score(dataset), dataset.images[methods.OTHER]
+def told(world: World) -> dict[str, Any]:
+    """Returns a row with the score of each teacher of a world on its own camera."""
+    alone = methods.methods(world.scene, world.scale)[ALONE]
+    seeds = runs.students(world.scale)
+    chosen = methods.experiment(alone, world.scene, world.scale, seeds, **world.changes)
+    dataset = runs.in_memory(chosen, None).dataset
+    teachers, score = world.teachers("other"), world.scene.score(dataset)
+    images = dataset.images[methods.OTHER]
     scores = [score(teachers.encode(k, images)) for k in range(teachers.num_agents)]
     return {"part": "teachers", "scores": [round(each, 5) for each in scores]}
 
