@@ -127,6 +127,7 @@ def small() -> ml_collections.ConfigDict:
 
 def get_config(source: str = "folder") -> ml_collections.ConfigDict:
     """Returns 300 epochs with the ViT-S/16; "small": `small`."""
+    check_one_of((*SOURCES, "small"), source=source)
     if source == "small":
         return small()
     return two_agents(
