@@ -4,9 +4,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from experiments.findings import VERDICTS
 from experiments.ledger.entries import MODULES, Entry, Source
+from experiments.ledger.retired import Retired
 from socialjepa_jax.report.tables import Column, Row, Table, format_number, to_markdown
 
 _MARK = re.compile(r"<!--claim:(.+?)-->(.*?)<!--/claim-->", re.DOTALL)
@@ -26,14 +28,14 @@ Every claim that an experiment has stored, with the number that decided it. This
 `python -m experiments.ledger` from the files that it names, and a test fails where it is not what
 they say. "printed or predicted" is a paper's number, or what was written down before the run; ± is
 the spread that the experiment states, over seeds or pairs of agents; "–" means that the file holds
-none. A claim that differs stays here.
+none. A claim that differs stays here, and one whose number was replaced is [retired](#retired).
 
 """
 
 
-def page(sources: Sequence[Source]) -> str:
+def page(sources: Sequence[Source], retired: Sequence[Retired] = ()) -> str:
     """Writes the page as Markdown."""
-    parts = [_HEAD, _summary(sources), *map(_section, sources), _missing(sources)]
+    parts = [_HEAD, _summary(sources), *map(_section, sources), _missing(sources), _gone(retired)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -80,6 +82,22 @@ def _missing(sources: Sequence[Source]) -> str:
         "## Not stored\n\nA run of these experiments writes its claims, and their numbers, where "
         "they were run, are in [Results](results.md), but no file with claims is kept here: "
         f"{names}.\n"
+    )
+
+
+def _gone(retired: Sequence[Retired]) -> str:
+    columns = [
+        Column("paper", "printed or predicted"),
+        Column("ours", "was"),
+        Column("verdict", "verdict then"),
+        Column("date", "retired"),
+        Column("why", "why"),
+    ]
+    rows = [Row(claim.claim, asdict(claim)) for claim in retired]
+    table = to_markdown(Table(columns, rows, "claim")).replace("---:", "---") if rows else "None.\n"
+    return (
+        "## Retired\n\nNumbers that stood on this page and were replaced, as they stood; the claim "
+        f"above, where there still is one, has the present number.\n\n{table}"
     )
 
 

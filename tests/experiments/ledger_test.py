@@ -7,7 +7,8 @@ import pathlib
 
 import pytest
 
-from experiments.ledger import entries, page
+from experiments.ledger import __main__ as command
+from experiments.ledger import entries, page, retired
 from socialjepa_jax.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -25,7 +26,7 @@ def rows(experiment):
 
 
 def test_the_page_is_made_of_the_stored_files():
-    assert page.page(SOURCES) == TEXT, "run python -m experiments.ledger"
+    assert page.page(SOURCES, retired.read()) == TEXT, "run python -m experiments.ledger"
 
 
 def test_every_stored_claim_has_a_row_with_its_verdict():
@@ -92,6 +93,60 @@ def test_what_a_file_holds_is_read(tmp_path):
     assert "| state | 0.9 | −0.125 | – | not comparable | other data. |" in text
     assert "| W | 0.9 | −0.125 | 0.020 | agrees | – |" in text
     assert "| all | 2 | 1 | 0 | 1 |" in text
+
+
+def kept(paper, ours, verdict):
+    row = f"| a \\| b | {paper} | {ours} | – | {verdict} | x |"
+    return f"# Claims\n\n## motion_five\n\n| claim | a |\n| --- | --- |\n{row}\n"
+
+
+def test_a_number_that_changes_is_retired_with_its_reason():
+    old = kept("0.9", "−0.125", "differs") + "\n## other\n\n| name | 1 |\n"
+    assert retired.replaced(old, kept("in words", "−0.125", "differs"), "") == []
+    for new in (kept("0.9", "0.910", "differs"), kept("0.9", "−0.125", "agrees"), ""):
+        with pytest.raises(InputError, match=r"--why .* 1 claims .*'motion_five/a \| b'"):
+            retired.replaced(old, new, "")
+        (gone,) = retired.replaced(old, new, "rounding")
+        assert (gone.claim, gone.paper, gone.ours) == ("motion_five/a | b", "0.9", "−0.125")
+        assert (gone.verdict, gone.why) == ("differs", "rounding")
+        shown = page.page([], [gone]).split("\n## Retired\n")[1]
+        assert (
+            "| motion_five/a \\| b | 0.9 | −0.125 | differs | 20" in shown
+            and "| rounding |" in shown
+        )
+
+
+def test_retired_claims_stay_on_the_page(tmp_path):
+    """Every stored one has a row that is not the present number; a second run retires nothing."""
+    for claim in retired.read():
+        assert f"| {claim.claim} | " in TEXT.split("\n## Retired\n")[1]
+        now = next((entry for entry in ENTRIES if entry.mark == claim.claim), None)
+        assert now is None or f"{now.ours:.3f}".replace("-", "−") != claim.ours
+    assert len(retired.read()) >= 3
+    assert retired.replaced(TEXT, page.page(SOURCES, retired.read()), "") == []
+    with pytest.raises(InputError, match="without a reason"):
+        path = tmp_path / "retired.json"
+        retired.write([retired.Retired("a/b", "1", "2", "differs", "2026-01-01", " ")], path)
+        retired.read(path)
+
+
+def test_the_command_asks_for_a_reason_before_it_writes(tmp_path, monkeypatch, call_main):
+    before, page_file = kept("0.9", "1.000", "agrees"), tmp_path / "claims.md"
+    page_file.write_text(before)
+    retired_file = tmp_path / "retired.json"
+    retired.write([], retired_file)
+    monkeypatch.setattr(command, "PAGE", page_file)
+    monkeypatch.setattr(entries, "ROOT", tmp_path)
+    monkeypatch.setattr(entries, "sources", lambda: [])
+    monkeypatch.setattr(retired, "FILE", retired_file)
+    with pytest.raises(InputError, match="--why"):
+        call_main(command)
+    assert page_file.read_text() == before and retired.read() == []
+    call_main(command, "--why=the experiment went")
+    assert "| motion_five/a \\| b | 0.9 | 1.000 | agrees | 20" in page_file.read_text()
+    assert [claim.why for claim in retired.read()] == ["the experiment went"]
+    call_main(command)  # what is retired stays, without a reason given again
+    assert len(retired.read()) == 1 and "the experiment went" in page_file.read_text()
 
 
 def test_unknown_experiments_and_equal_names_are_refused(tmp_path):
