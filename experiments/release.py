@@ -52,15 +52,22 @@ def fresh_toys(data: ToysData) -> ViewDataset:
         return data.load(pathlib.Path(folder))
 
 
-def measure(encoders: Encoders) -> dict[str, float]:
+def fresh(data: MotionData | ToysData) -> ViewDataset:
+    """Renders states that no run has seen."""
+    return fresh_motion(data) if isinstance(data, MotionData) else fresh_toys(data)
+
+
+def measure(encoders: Encoders, dataset: ViewDataset) -> dict[str, float]:
     """Measures the first two agents on fresh states, held out from the fits.
+
+    Args:
+        encoders: of two agents or more.
+        dataset: of `fresh`.
 
     Returns:
         r2, of the map from the first agent to the second; and where states are known state_r2, of
         their linear readout, the mean of both agents.
     """
-    data = encoders.config.data
-    dataset = fresh_motion(data) if isinstance(data, MotionData) else fresh_toys(data)
     cameras, split = encoders.config.agents.cameras, splits(dataset)[0]
     latents = [encoders.encode(k, np.asarray(dataset.images[cameras[k]])) for k in (0, 1)]
     found = {"r2": r2_of_map(*latents, split.train, split.test)}
@@ -94,14 +101,15 @@ def release(name: str, workdir: pathlib.Path, out: pathlib.Path) -> None:
 
 
 def write(name: str, encoders: Encoders, out: pathlib.Path) -> None:
-    """Writes encoders and their entry of `measured.json`.
+    """Writes encoders, without what encoding does not read, and their entry of `measured.json`.
 
     Args:
         name: of the preset.
         encoders: trained.
         out: folder of the files.
     """
-    encoders.save(out / name)
+    dataset = fresh(encoders.config.data)
+    encoders.save(out / name, encoding=dataset.images[0])
     measured = out / artefacts.MEASURED.name
     entries = json.loads(measured.read_text()) if measured.exists() else {}
     entries[name] = {
@@ -109,7 +117,7 @@ def write(name: str, encoders: Encoders, out: pathlib.Path) -> None:
         "seeds": list(encoders.config.agents.seeds),
         "steps": encoders.config.run.steps,
         "environment": versions(),
-        "fresh": measure(encoders),
+        "fresh": measure(encoders, dataset),
     }
     write_json(measured, entries)
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import socialjepa_jax as sj
 from configs import smoke, toys_ijepa
@@ -93,6 +94,25 @@ def test_loaded_encoders_give_the_latents_of_the_run(run, tmp_path):
         again.encode(1, cameras[1][:5]), encoders.encode(1, cameras[1][:5])
     )
     assert encoders.encode(0, cameras[0][:0]).shape == (0, found.shape[1])
+
+
+def test_encoders_can_be_kept_without_what_encoding_does_not_read(run, tmp_path):
+    """I-JEPA's latents are the target encoder's: trained encoder and predictor are dropped."""
+    workdir, result = run
+    encoders, images = sj.load(workdir), result.dataset.images[1][:5]
+    encoders.save(tmp_path / "small", encoding=images)
+    encoders.save(tmp_path / "whole")
+    sizes = {name: (tmp_path / f"{name}.safetensors").stat().st_size for name in ("small", "whole")}
+    assert sizes["small"] < 0.6 * sizes["whole"]
+    again = sj.load(tmp_path / "small")
+    np.testing.assert_array_equal(again.encode(1, images), encoders.encode(1, images))
+    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(again.params))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(again.aux["target"]))
+    file = tmp_path / "small.safetensors"
+    arrays = load_file(file)
+    save_file(dict(list(arrays.items())[:-4]), file)  # damage is no omission
+    with pytest.raises(InputError, match="has no array"):
+        sj.load(tmp_path / "small")
 
 
 def test_loading_changes_nothing_in_the_folder(run):

@@ -54,3 +54,11 @@ def test_the_commands_of_a_contributor_are_those_of_ci():
     for command in ("ruff check .", "ruff format --check .", "mypy"):
         assert f"`{command}`" in text and re.search(f"^{re.escape(command)}$", ci, re.M)
     assert "pip install -e '.[test]' && pytest" in text
+
+
+def test_the_second_step_builds_documentation_and_notebooks():
+    ci = (ROOT / ".ci" / "run").read_text()
+    first, second = ci.split("mypy\n")
+    assert "eval" in first and "mkdocs" not in first
+    assert re.search(r"^NO_MKDOCS_2_WARNING=1 mkdocs build .*--strict", second, re.M)
+    assert re.search(r"^pytest -m nightly .*tests/notebooks_test\.py$", second, re.M)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from experiments.findings import VERDICTS
 from experiments.ledger.entries import MODULES, Entry, Source
+from experiments.ledger.figures import figure
 from experiments.ledger.retired import Retired
 from socialjepa_jax.report.tables import Column, Row, Table, format_number, to_markdown
 
@@ -72,7 +73,8 @@ def _section(source: Source) -> str:
     lines = [f"## {source.experiment}", "", f"`{source.command}`", ""]
     lines += [f"From `{source.file}`{f': {facts}' if facts else ''}.", ""]
     table = to_markdown(Table(_COLUMNS, rows, "claim"))
-    return "\n".join(lines) + "\n" + table.replace(_NUMBERS, _WORDS_AND_NUMBERS, 1)
+    parts = ["\n".join(lines), table.replace(_NUMBERS, _WORDS_AND_NUMBERS, 1)]
+    return "\n".join([*parts, figure(source.experiment)])
 
 
 def _missing(sources: Sequence[Source]) -> str:

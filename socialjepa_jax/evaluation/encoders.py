@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from socialjepa_jax import config as config_lib
@@ -22,6 +22,7 @@ from socialjepa_jax.errors import InputError, as_array, check_in_range
 from socialjepa_jax.records import write_json
 
 PyTree = Any
+LEFT_OUT = "left_out"  # metadata of a file: names of the arrays that it does not hold
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -98,15 +99,38 @@ class Encoders:
     def _check(self, agent: int) -> None:
         check_in_range(0, self.num_agents - 1, agent=agent)
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes `path`.safetensors and `path`.json, from which `load` makes the same encoders."""
+    def save(self, path: str | pathlib.Path, encoding: np.ndarray | None = None) -> None:
+        """Writes `path`.safetensors and `path`.json, from which `load` makes the same encoders.
+
+        Args:
+            path: of both files, without their endings.
+            encoding: uint8 [N, H, W, C], images as they will be encoded. If given, arrays that
+                their encoding does not read are left out (a predictor, a projector, with a moving
+                average the trained network); `load` fills them with NaN.
+        """
         arrays_file, config_file = _files(path)
         arrays_file.parent.mkdir(parents=True, exist_ok=True)
         arrays = _named({"params": self.params, "aux": self.aux})
-        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in arrays.items()}
+        read = arrays if encoding is None else self._read(encoding)
+        kept = {name: np.ascontiguousarray(arrays[name]) for name in read}
+        left_out = json.dumps(sorted(arrays.keys() - kept.keys()))
         statistics = {"mean": self.mean, "std": self.std}
-        save_file({**arrays, **statistics}, arrays_file)
+        save_file({**kept, **statistics}, arrays_file, {LEFT_OUT: left_out})
         write_json(config_file, config_lib.to_plain(self.config))
+
+    def _read(self, images: np.ndarray) -> list[str]:
+        """Returns the names of the arrays on which the latents of images depend."""
+        tree = {"params": self.params, "aux": self.aux}
+
+        def encode(tree: PyTree, images: jax.Array) -> jax.Array:
+            return dataclasses.replace(self, **tree).apply(0, images)
+
+        program = jax.make_jaxpr(encode)(tree, images[:1].astype(np.float32)).jaxpr
+        live = {id(variable) for variable in program.outvars}
+        for equation in reversed(program.eqns):
+            if live & {id(variable) for variable in equation.outvars}:
+                live |= {id(variable) for variable in equation.invars}
+        return [name for name, variable in zip(_named(tree), program.invars) if id(variable) in live]
 
     @staticmethod
     def load(path: str | pathlib.Path) -> "Encoders":
@@ -119,17 +143,28 @@ class Encoders:
         try:
             config = json.loads(config_file.read_bytes())
             arrays = load_file(arrays_file)
+            with safe_open(arrays_file, "np") as file:
+                left_out = json.loads((file.metadata() or {}).get(LEFT_OUT, "[]"))
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"{path}: {error}") from None
         experiment = config_lib.from_config_dict(config)
         params, aux = jax.eval_shape(experiment.objective.init, jax.random.key(0))
         tree = {"params": params, "aux": aux}
-        if missing := sorted({"mean", "std", *_named(tree)} - arrays.keys()):
+        if missing := sorted({"mean", "std", *_named(tree)} - {*arrays, *left_out}):
             raise InputError(f"{arrays_file} has no array {missing[0]!r}")
-        leaves = [arrays[name] for name in _named(tree)]
+        count = len(arrays["mean"])
+        leaves = [
+            arrays[name] if name in arrays else _unknown((count, *leaf.shape), leaf.dtype)
+            for name, leaf in _named(tree).items()
+        ]
         restored = jax.tree.unflatten(jax.tree.structure(tree), leaves)
         statistics = arrays["mean"], arrays["std"]
         return Encoders(experiment, restored["params"], restored["aux"], *statistics)
+
+
+def _unknown(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Returns an array for one that was left out: NaN, or 0 of a type that has none."""
+    return np.full(shape, np.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
 
 
 def _files(path: str | pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:

@@ -4,14 +4,16 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
 from experiments.ledger import __main__ as command
-from experiments.ledger import entries, page, retired
+from experiments.ledger import entries, figures, page, retired
 from socialjepa_jax.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 TEXT = (ROOT / "docs" / "claims.md").read_text("utf-8")
 SOURCES = entries.sources()
 ENTRIES = [entry for source in SOURCES for entry in source.entries]
@@ -64,6 +66,22 @@ def test_commands_are_those_of_the_heads():
     )
     assert all(text.startswith("python -m experiments.") for text in commands.values())
     assert all(f"`{text}`" in TEXT for text in commands.values())
+
+
+def test_figures_of_results_stand_with_their_claims():
+    """Each with the words of the page that shows it, and none is left out but those named here."""
+    others = {"motion_worlds.png", "reacher_cells.png"}  # a gallery; a second one of reacher_ou
+    shown = {}
+    for path in [DOCS / "results.md", *(DOCS / "tables").glob("*.md")]:
+        for alt, name in re.findall(r"!\[(.+?)\]\((\S+?)\)", path.read_text("utf-8")):
+            shown[str((path.parent / name).relative_to(DOCS))] = alt
+    claimed = {}
+    for section in TEXT.split("\n## ")[1:]:
+        for alt, name in re.findall(r"!\[(.+?)\]\((\S+?)\)", section):
+            claimed[name] = alt
+            assert (DOCS / name).exists() and section.splitlines()[0] in figures.FIGURES
+    assert claimed == {name: alt for name, alt in shown.items() if name not in others}
+    assert figures.figure("table8_nos_k") == ""
 
 
 def write(folder, name, **stored):

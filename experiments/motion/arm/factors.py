@@ -35,8 +35,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.motion import pairs, walkers
+from experiments.motion import pairs
 from experiments.motion.arm import recovery, turns
+from experiments.motion.unpaired import walkers
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.toys.motion import ARM

@@ -23,8 +23,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.motion import pairs, walkers
+from experiments.motion import pairs
 from experiments.motion.arm import turns
+from experiments.motion.unpaired import walkers
 from socialjepa_jax import sharding
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.data.base import ViewDataset

@@ -25,8 +25,9 @@ from matplotlib.figure import Figure
 
 from experiments import findings
 from experiments.findings import Finding, Plot, Rows
-from experiments.motion import acting, carrying, pairs, rates, walkers
-from experiments.motion.unpaired_claims import claims
+from experiments.motion import pairs
+from experiments.motion.unpaired import acting, carrying, rates, walkers
+from experiments.motion.unpaired.claims import claims
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Interval, Row, Table
 

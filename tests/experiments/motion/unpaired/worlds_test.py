@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.motion import unpaired
-from experiments.motion.unpaired_worlds import VARIANTS, claims, plan_of
+from experiments.motion.unpaired import experiment
+from experiments.motion.unpaired.worlds import VARIANTS, claims, plan_of
 
 
 def rows_of(by_actions, motor):
@@ -44,7 +44,7 @@ def test_claims_follow_the_rows(by_actions, motor, fails):
 
 
 def test_a_variant_changes_what_it_names_alone():
-    before = unpaired.plan("cpu", "equal").changes
+    before = experiment.plan("cpu", "equal").changes
     assert plan_of("cpu", "as before").changes == before
     assert plan_of("cpu", "wide").changes == {**before, "objective__outputs": 6}
     policy = plan_of("cpu", "policy")

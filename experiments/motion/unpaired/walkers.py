@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from experiments.motion import inverse, pairs
+from experiments.motion import pairs
+from experiments.motion.unpaired import inverse
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import MotionData
 from socialjepa_jax.dynamics.driven import Driven

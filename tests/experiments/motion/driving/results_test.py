@@ -8,12 +8,13 @@ import pathlib
 import numpy as np
 import pytest
 
-from experiments.motion import driving, driving_claims, pairs
-from experiments.motion.driving_claims import values
+from experiments.motion import pairs
+from experiments.motion.driving import claims, experiment
+from experiments.motion.driving.claims import values
 from socialjepa_jax.records import RowName
 from socialjepa_jax.report import looks
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 RESULTS = (ROOT / "docs" / "results.md").read_text("utf-8")
 TEXT = " ".join(RESULTS.split())
 STORED = json.loads((ROOT / "tests/golden/motion/driving.json").read_text("utf-8"))
@@ -39,20 +40,20 @@ def line(label, cells):
 CONTROLS = [
     (
         looks.look(row).label,
-        [cell("r2", run, row) for run in driving.CONTROLLED]
+        [cell("r2", run, row) for run in experiment.CONTROLLED]
         + [cell(f"state_r2/{s}", "LeJEPA", row) for s in STATES]
-        + [cell("readout_carried/steering", run, row) for run in driving.CONTROLLED],
+        + [cell("readout_carried/steering", run, row) for run in experiment.CONTROLLED],
     )
-    for row in driving.SHOWN
+    for row in experiment.SHOWN
 ]
 RUNS = [
     (run, [cell("r2", run), *(cell(f"state_r2/{s}", run) for s in STATES),
            *(cell(f"readout_carried/{s}", run) for s in STATES)])
-    for run in driving.RUNS
+    for run in experiment.RUNS
 ]  # fmt: skip
 CYCLES = [
     (run, [cell(f"{way}_r2", run, RowName.CYCLE) for way in ("direct", "composed", "cycle")])
-    for run in driving.CONTROLLED
+    for run in experiment.CONTROLLED
 ]
 TABLES = {"controls": CONTROLS, "runs": RUNS, "cycles": CYCLES}
 
@@ -64,7 +65,7 @@ def test_a_table_is_that_of_its_rows(name):
 
 
 def test_claims_are_judged_again():
-    found = driving_claims.claims(ROWS, STATES)
+    found = claims.claims(ROWS, STATES)
     assert [claim.id for claim in found] == list(CLAIMS)
     for claim in found:
         assert claim.agrees == CLAIMS[claim.id]["agrees"]
@@ -74,7 +75,7 @@ def test_claims_are_judged_again():
 def test_the_claims_that_differ_are_counted_and_named():
     differ = [name for name, claim in CLAIMS.items() if not claim["agrees"]]
     assert f"{len(CLAIMS) - len(differ)} of {len(CLAIMS)} predictions agree" in TEXT
-    head = " ".join(driving.__doc__.split())
+    head = " ".join(experiment.__doc__.split())
     assert f"{len(CLAIMS) - len(differ)} of {len(CLAIMS)} claims agree" in head
     section = TEXT[TEXT.index("**Three cameras of a drive**") :]
     for name in differ:
@@ -87,15 +88,15 @@ def mean(measure, run, row=RowName.TRAINED):
 
 SENTENCES = [
     ("R² of W is {:.2f} for LeJEPA and {:.2f} for I-JEPA",
-     [mean("r2", run) for run in driving.CONTROLLED]),
+     [mean("r2", run) for run in experiment.CONTROLLED]),
     ("{:.2f} for eight principal components of the pixels",
      [mean("r2", "LeJEPA", RowName.PIXEL_PCA)]),
     ("{:.2f} and {:.2f} untrained",
-     [mean("r2", run, RowName.UNTRAINED_HIDDEN) for run in driving.CONTROLLED]),
+     [mean("r2", run, RowName.UNTRAINED_HIDDEN) for run in experiment.CONTROLLED]),
     ("keep {:.2f} and {:.2f}",
-     [mean("r2", run, RowName.MISMATCHED_CELL) for run in driving.CONTROLLED]),
+     [mean("r2", run, RowName.MISMATCHED_CELL) for run in experiment.CONTROLLED]),
     ("R² of steering is {:.2f} and {:.2f}",
-     [mean("state_r2/steering", run) for run in driving.CONTROLLED]),
+     [mean("state_r2/steering", run) for run in experiment.CONTROLLED]),
     ("{:.2f} by a readout of all pixels with labels",
      [mean("state_r2/steering", "LeJEPA", RowName.ALL_PIXELS)]),
     ("W rises from {:.2f} to {:.2f}, bend from {:.2f} to {:.2f}",

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from experiments.motion import episodes
-from experiments.motion.episodes import Act, Space, World
+from experiments.motion.planning import episodes
+from experiments.motion.planning.episodes import Act, Space, World
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import LinearMap
 from socialjepa_jax.alignment.actions import fit_by_actions

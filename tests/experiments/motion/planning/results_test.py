@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.motion import pairs, planning_claims
+from experiments.motion import pairs
+from experiments.motion.planning import claims
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 TEXT = (ROOT / "docs" / "results.md").read_text("utf-8")
 WORDS = " ".join(TEXT.split())
 STORED = json.loads((ROOT / "tests/golden/motion/motion_planning.json").read_text("utf-8"))
@@ -75,7 +76,7 @@ def test_claims_follow_from_the_rows():
         for pair, value in enumerate(row["values"]):
             measure = {"measure": "distance", "value": [value]} if end else {"value": value}
             expanded.append({**row, "pair": pair, **measure})
-    found = [claim.plain() for claim in planning_claims.claims(expanded)]
+    found = [claim.plain() for claim in claims.claims(expanded)]
     assert [c["agrees"] for c in found] == [c["agrees"] for c in STORED["claims"]]
     for ours, stored in zip(found, STORED["claims"]):
         assert ours["ours"] == pytest.approx(stored["ours"], abs=2e-5)
@@ -96,7 +97,7 @@ def test_every_number_in_words():
             values(ACTS["feedback, own image"], "success"),
         )
     )
-    assert abs(worst["mean"]) + worst["half"] > planning_claims.EQUAL
+    assert abs(worst["mean"]) + worst["half"] > claims.EQUAL
     longer = mean("partner's path, W from actions", "detour") / mean(
         "feedback, own image", "detour"
     )

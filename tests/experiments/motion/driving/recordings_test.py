@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from experiments.motion import recordings
+from experiments.motion.driving import recordings
 from socialjepa_jax.errors import InputError
 from tests.data.image_folder import encoded
 

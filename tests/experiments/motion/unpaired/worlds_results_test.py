@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.motion import unpaired_worlds
-from experiments.motion.unpaired_worlds import VARIANTS
+from experiments.motion.unpaired import worlds
+from experiments.motion.unpaired.worlds import VARIANTS
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 TEXT = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
-HEAD = " ".join(unpaired_worlds.__doc__.split())
+HEAD = " ".join(worlds.__doc__.split())
 STORED = json.loads((ROOT / "tests/golden/motion/motion_unpaired_worlds.json").read_text("utf-8"))
 ROWS = STORED["rows"]
 
@@ -25,7 +25,7 @@ def mean(variant, method, measure="W", steps=3000):
 
 
 def test_claims_are_judged_again():
-    found = unpaired_worlds.claims(ROWS)
+    found = worlds.claims(ROWS)
     for claim, before in zip(found, STORED["claims"], strict=True):
         assert (claim.id, claim.agrees) == (before["id"], before["agrees"])
         assert claim.ours == pytest.approx(before["ours"], abs=1e-4)

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from experiments import findings
-from experiments.motion import episodes, goals, pairs, planning, planning_claims
+from experiments.motion import pairs
+from experiments.motion.planning import claims, episodes, experiment, goals
 from socialjepa_jax.dynamics.driven import Driven
 
 AGENTS, STATES, WALK = 2, 900, 2500
@@ -24,7 +25,7 @@ class Told(episodes.World):
 def world():
     rng = np.random.default_rng(0)
     states = rng.normal(size=(STATES, 3))
-    chosen = pairs.experiment(range(AGENTS), **planning.changes("smoke"))
+    chosen = pairs.experiment(range(AGENTS), **experiment.changes("smoke"))
     empty = Told(chosen, states, np.stack([states] * 2), np.arange(STATES) % 2 == 0,
                  np.zeros(0), np.zeros(0))  # fmt: skip
     actions = rng.normal(size=(AGENTS, WALK, 3))
@@ -153,6 +154,6 @@ PERFECT = {
     ],
 )  # fmt: skip
 def test_claims_follow_the_rows(change, fails):
-    found = planning_claims.claims(rows_of(PERFECT | change))
+    found = claims.claims(rows_of(PERFECT | change))
     assert {claim.id for claim in found if not claim.agrees} == fails
     assert len(found) == 20

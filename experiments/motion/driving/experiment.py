@@ -27,8 +27,9 @@ import numpy as np
 
 from experiments import findings
 from experiments.findings import Finding, Plot, Rows
-from experiments.motion import driving_claims, pairs, recordings
-from experiments.motion.driving_claims import values
+from experiments.motion import pairs
+from experiments.motion.driving import claims, recordings
+from experiments.motion.driving.claims import values
 from socialjepa_jax import evaluation
 from socialjepa_jax.config import Agents, Experiment, Run
 from socialjepa_jax.data import FramesData
@@ -139,7 +140,7 @@ def run(scale: str, out: pathlib.Path, frames: str | None = None) -> Finding:
     name = pathlib.Path(frames).name if frames else "a rendered toy car"
     return Finding(
         "What three cameras of a drive share",
-        driving_claims.claims(rows, data.states),
+        claims.claims(rows, data.states),
         {"": _plot(rows)},
         rows,
         [_table(rows, name, data.states) for name in RUNS],

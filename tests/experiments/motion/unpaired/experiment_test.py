@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import findings
-from experiments.motion import acting, carrying, inverse, rates, unpaired, unpaired_claims
+from experiments.motion.unpaired import acting, carrying, claims, experiment, inverse, rates
 from socialjepa_jax.dynamics.driven import Driven
 
 RATES = np.array([0.9, 0.7, 0.5])
@@ -146,11 +146,11 @@ def judged(**changes):
     """Verdicts on two worlds; a change of 'method@steps' replaces the value in both."""
     rows = []
     for (method, steps, measure), known in GOOD.items():
-        for world in unpaired.WORLDS:
+        for world in experiment.WORLDS:
             number = known[world] if isinstance(known, dict) else known
             number = changes.get(f"{method}@{steps}", number)
             rows.append(row(world, method, steps, number, measure))
-    return {claim.id: claim.agrees for claim in unpaired_claims.claims(rows)}
+    return {claim.id: claim.agrees for claim in claims.claims(rows)}
 
 
 def test_claims_hold_where_the_rows_say_so():
@@ -190,8 +190,8 @@ def test_each_claim_fails_where_the_rows_say_so(change, number, claim):
 
 def test_one_wrong_order_of_the_actions_is_all_but_a_sign_change():
     """||G A G^T - A|| of the turn G = B P B^T by a wrong order, for the world's own directions."""
-    decay = np.diag(unpaired.WORLDS["distinct"]["data__rho"])
-    b = Driven(3, 3, 0.3, unpaired.EVALUATION_SEED).directions
+    decay = np.diag(experiment.WORLDS["distinct"]["data__rho"])
+    b = Driven(3, 3, 0.3, experiment.EVALUATION_SEED).directions
     turns = [b[:, list(order)] @ b.T for order in itertools.permutations(range(3))]
     apart = sorted(np.linalg.norm(g @ decay @ g.T - decay) for g in turns)
     assert apart[0] < 1e-12 < 0.01 < apart[1] < 0.02 < 0.08 < apart[2]
@@ -221,12 +221,12 @@ def test_an_inverse_model_finds_what_actions_move():
 
 @pytest.mark.nightly
 def test_a_small_run_is_complete_and_goes_on_from_its_agents(tmp_path):
-    found = unpaired.run("smoke", tmp_path)
-    assert {row["world"] for row in found.rows} == set(unpaired.WORLDS)
+    found = experiment.run("smoke", tmp_path)
+    assert {row["world"] for row in found.rows} == set(experiment.WORLDS)
     assert all(np.isfinite(row["value"]) for row in found.rows)
     findings.save(found, "motion_unpaired", "smoke", tmp_path)
     assert (tmp_path / "motion_unpaired_pairs.png").stat().st_size > 10_000
     files = sorted((tmp_path / "agents").iterdir())
     before = [file.stat().st_mtime_ns for file in files]
-    assert len(files) == 4 and unpaired.run("smoke", tmp_path).rows == found.rows
+    assert len(files) == 4 and experiment.run("smoke", tmp_path).rows == found.rows
     assert [file.stat().st_mtime_ns for file in files] == before

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from experiments.motion import pairs
-from experiments.motion.carrying import whitener
+from experiments.motion.unpaired.carrying import whitener
 from socialjepa_jax.alignment.actions import response
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data import MotionData

@@ -25,8 +25,9 @@ import jax
 import numpy as np
 
 from experiments.findings import Finding, Plot, Rows
-from experiments.motion import episodes, goals, pairs
-from experiments.motion.planning_claims import claims, values
+from experiments.motion import pairs
+from experiments.motion.planning import episodes, goals
+from experiments.motion.planning.claims import claims, values
 from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.image_grid import Tile, image_grid
 from socialjepa_jax.report.tables import Column, Interval, Row, Table

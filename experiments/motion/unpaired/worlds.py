@@ -20,7 +20,7 @@ import numpy as np
 from experiments import findings
 from experiments.figures import scatter
 from experiments.findings import Claim, Finding, Plot, Rows
-from experiments.motion import acting, carrying, unpaired, walkers
+from experiments.motion.unpaired import acting, carrying, experiment, walkers
 from socialjepa_jax.report.tables import Column, Row, Table
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
     seeds = range(FIRST_SEED, FIRST_SEED + 2 * PAIRS[scale])
     for name in VARIANTS:
         plan = plan_of(scale, name)
-        agents = walkers.walkers(plan, seeds, unpaired.AT_ONCE, out / "agents" / name)
+        agents = walkers.walkers(plan, seeds, experiment.AT_ONCE, out / "agents" / name)
         for first in range(0, len(seeds), 2):
             rows += measured(scale, name, first // 2, agents[first : first + 2])
     return Finding(
@@ -51,13 +51,13 @@ def run(scale: str, out: pathlib.Path) -> Finding:
         {"": _plot(rows)},
         rows,
         [_table(rows)],
-        {"steps": unpaired.TRAINING[scale], "pairs of agents": PAIRS[scale]},
+        {"steps": experiment.TRAINING[scale], "pairs of agents": PAIRS[scale]},
     )
 
 
 def plan_of(scale: str, name: str) -> walkers.Plan:
     """Returns what is trained and walked in a variant."""
-    base = unpaired.plan(scale, "equal")
+    base = experiment.plan(scale, "equal")
     return walkers.Plan(
         {**base.changes, **VARIANTS[name]}, base.passive, STEPS[scale][-1],
         feedback=FEEDBACK.get(name, 0.0),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.motion.carrying import Pair, Rows, row_of
+from experiments.motion.unpaired.carrying import Pair, Rows, row_of
 from socialjepa_jax import alignment
 from socialjepa_jax.alignment import actions as by
 

@@ -8,9 +8,10 @@ import pathlib
 import pytest
 
 from experiments import findings
-from experiments.motion import pairs, unpaired, unpaired_claims
+from experiments.motion import pairs
+from experiments.motion.unpaired import claims, experiment
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 RESULTS = (ROOT / "docs" / "results.md").read_text("utf-8")
 TEXT = " ".join(RESULTS.split())
 STORED = json.loads((ROOT / "tests/golden/motion/motion_unpaired.json").read_text("utf-8"))
@@ -35,7 +36,7 @@ def line(label, cells):
 
 FEW = [
     (f"{name}, {world}", [cell(world, method, count) for count in COUNTS])
-    for world in unpaired.WORLDS
+    for world in experiment.WORLDS
     for name, method in (
         ("Procrustes", "procrustes"), ("handedness told", "rotation"), ("best ridge", "ridge"),
     )
@@ -73,7 +74,7 @@ MOTOR = [
     )
 ]
 WRONG = [
-    (name, [cell(world, method, 3000) for world in unpaired.WORLDS])
+    (name, [cell(world, method, 3000) for world in experiment.WORLDS])
     for name, method in (
         ("names permuted", "labels permuted"), ("shuffled in time", "shuffled in time"),
         ("in each camera's frame", "camera's frame"), ("mismatched states", "mismatched states"),
@@ -101,11 +102,11 @@ def test_a_table_is_that_of_its_rows(name):
 
 
 def test_claims_are_judged_again():
-    for claim in unpaired_claims.claims(ROWS):
+    for claim in claims.claims(ROWS):
         before = CLAIMS[claim.id]
         assert claim.agrees == before["agrees"]
         assert claim.ours == pytest.approx(before["ours"], abs=1e-12)
-    assert len(CLAIMS) == len(unpaired_claims.claims(ROWS))
+    assert len(CLAIMS) == len(claims.claims(ROWS))
 
 
 def test_the_count_of_claims_and_those_that_differ_are_named():

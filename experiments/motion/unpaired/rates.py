@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from experiments.motion.carrying import Pair, Rows, row_of
+from experiments.motion.unpaired.carrying import Pair, Rows, row_of
 from socialjepa_jax.alignment import actions as by
 from socialjepa_jax.identifiability import separation
 from socialjepa_jax.identifiability.metrics import fit_affine

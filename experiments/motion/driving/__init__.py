@@ -1,0 +1,1 @@
+"""Three synchronised cameras of a drive, an agent each."""

@@ -1,0 +1,1 @@
+"""Acting towards goals that another agent has seen, carried by W."""

@@ -1,0 +1,1 @@
+"""W without one pair of observations, from actions that both agents know."""
