@@ -130,7 +130,9 @@ class Encoders:
         for equation in reversed(program.eqns):
             if live & {id(variable) for variable in equation.outvars}:
                 live |= {id(variable) for variable in equation.invars}
-        return [name for name, variable in zip(_named(tree), program.invars) if id(variable) in live]
+        return [
+            name for name, variable in zip(_named(tree), program.invars) if id(variable) in live
+        ]
 
     @staticmethod
     def load(path: str | pathlib.Path) -> "Encoders":

@@ -44,12 +44,16 @@ Expected at --scale=cpu: 5 of 12 claims agree. By area SwAV is first (.376), by 
 (.959, RankMe 4.8); training adds to the area of 8 methods. VICReg has .413 on masks, .225 on crops.
 """
 
+import functools
+import hashlib
 import pathlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from experiments import side_by_side
 from experiments.findings import Finding, Plot, Rows
 from experiments.rivals import methods
 from experiments.rivals.methods import PIXELS
@@ -57,7 +61,7 @@ from experiments.rivals.tables import measures, page, trained
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
 from experiments.rivals.tables.paradigms_claims import PUBLISHED, claims
 from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of
-from experiments.rivals.tables.trained import HOW, TUNED, Trained, World, cross_pairs
+from experiments.rivals.tables.trained import HOW, TOYS, TUNED, Trained, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.records import RowName
@@ -65,6 +69,7 @@ from socialjepa_jax.report import figures, style
 from socialjepa_jax.report.tables import Column, Row, Table
 
 FOLDER = "table1_paradigms"
+LONGEST = ("dinov2", "ibot", "lejepa", "dino", "moco")  # by CPU time
 
 
 def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
@@ -96,9 +101,15 @@ def run(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
 def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     """Returns the rows of all methods, which are trained and measured where they are missing.
 
-    A method is measured, mostly by one core, while the next one trains.
+    On CPUs one method a core is trained and measured at once (`side_by_side`). Elsewhere a method
+    is measured, by one core, while the next one trains.
     """
     world = World(scale, out, eth80)
+    missing = [name for name in (*ENTRANTS, PIXELS) if not world.rows_file(FOLDER, name).exists()]
+    if len(cores := side_by_side.cores()) > 1 and len(missing) > 1:
+        world.experiment("ijepa", TOYS).data.load(out / "cache")  # rendered once for all
+        make = functools.partial(rows_of, world)
+        side_by_side.run(make, longest_first(missing), cores, out / "cache" / "xla")
     with one_blas_thread(), ThreadPoolExecutor(1) as beside:
         found = [beside.submit(rows_of, world, PIXELS)]
         for name in ENTRANTS:
@@ -106,6 +117,12 @@ def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
                 world.trained(name)
             found.append(beside.submit(rows_of, world, name))
         return [row for rows in found for row in rows.result()]
+
+
+def longest_first(names: Sequence[str]) -> list[str]:
+    """Orders methods so that no core waits for one that was begun last."""
+    known = [name for name in LONGEST if name in names]
+    return known + [name for name in names if name not in known]
 
 
 def rows_of(world: World, name: str) -> Rows:
@@ -124,16 +141,32 @@ def of_method(world: World, name: str) -> Rows:
     if name == PIXELS:
         return of_pixels(world)
     found = world.trained(name)
-    spaces = {RowName.UNTRAINED: found.untrained, RowName.TRAINED: found.final}
-    rows: Rows = [
-        {"row": row, **measures.grid(cross_pairs(), lambda i, j: _pair(world, z[i], z[j]), 3)}  # noqa: B023
-        for row, z in spaces.items()
-    ]
     z = found.final
+    trained_rows = {"row": RowName.TRAINED, **all_pairs(world, z)}
     published = measures.grid([(TUNED, TUNED + 1)], lambda i, j: _pair(world, z[i], z[j]), 1)
-    rows.append({"row": PUBLISHED, **published})
-    rows += [checkpoint(world, found, number) for number in range(len(found.steps))]
+    before, first = untrained(world, found)
+    later = [checkpoint(world, found, number) for number in range(1, len(found.steps))]
+    rows = [before, trained_rows, {"row": PUBLISHED, **published}, first, *later]
     return [*found.rows, *rows]
+
+
+def untrained(world: World, found: Trained) -> Rows:
+    """Measures untrained agents and their checkpoint, once for all methods that begin with them."""
+    z = found.untrained
+
+    def make() -> Rows:
+        return [{"row": RowName.UNTRAINED, **all_pairs(world, z)}, checkpoint(world, found, 0)]
+
+    digest = hashlib.sha256(np.ascontiguousarray(z).tobytes()).hexdigest()
+    rows = world.kept(FOLDER, f"untrained_{digest[:16]}", make)
+    return [{key: value for key, value in row.items() if key != "method"} for row in rows]
+
+
+def all_pairs(world: World, z_AND: np.ndarray) -> dict[str, Any]:
+    """Measures all pairs of tuned agents of unlike cameras."""
+    return measures.grid(
+        cross_pairs(), lambda i, j: _pair(world, z_AND[i], z_AND[j]), trained.SEEDS
+    )
 
 
 def _pair(world: World, x: np.ndarray, y: np.ndarray) -> measures.Measured:

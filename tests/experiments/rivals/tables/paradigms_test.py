@@ -3,6 +3,7 @@
 import json
 import pathlib
 import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -153,3 +154,39 @@ def test_rows_that_are_kept_need_no_agents(tmp_path, monkeypatch):
     assert [row for row in found if row["method"] != "dino"] == [
         row for row in rows if row["method"] != "dino"
     ]
+
+
+def test_missing_methods_run_side_by_side_the_longest_first(tmp_path, monkeypatch):
+    calls = []
+
+    def run(make, names, at, cache):
+        calls.append((names, at, cache))
+        for name in names:
+            make(name)
+
+    of = {name: [row for row in made() if row["method"] == name] for name in (PIXELS, *ENTRANTS)}
+    monkeypatch.setattr(paradigms.side_by_side, "cores", lambda: [3, 5])
+    monkeypatch.setattr(paradigms.side_by_side, "run", run)
+    monkeypatch.setattr(paradigms.World, "experiment", lambda *given: Mock())
+    monkeypatch.setattr(paradigms, "of_method", lambda world, name: of[name])
+    found = paradigms.measured("cpu", tmp_path)
+    assert found == [row for name in (PIXELS, *ENTRANTS) for row in of[name]]
+    ((names, at, cache),) = calls
+    assert names[:2] == ["dinov2", "ibot"] and sorted(names) == sorted([PIXELS, *ENTRANTS])
+    assert (at, cache) == ([3, 5], tmp_path / "cache" / "xla")
+    assert paradigms.measured("cpu", tmp_path) == found and len(calls) == 1  # all are kept
+    assert set(paradigms.LONGEST) < set(ENTRANTS)
+
+
+def test_untrained_agents_are_measured_once_for_all_that_begin_alike(tmp_path, monkeypatch):
+    """Rows are those of each method measured by itself; other latents are measured again."""
+    world, measured = paradigms.World("cpu", tmp_path), []
+    grid = {"area": {"pairs": [[0.1]], "without": None}}
+    monkeypatch.setattr(paradigms, "all_pairs", lambda world, z: measured.append(z) or grid)
+    monkeypatch.setattr(paradigms, "checkpoint", lambda *given: {"row": "checkpoint", "step": 0})
+    z = np.ones((2, 3, 4), np.float32)
+    first, again, other = (types.SimpleNamespace(untrained=u) for u in (z, z.copy(), 2 * z))
+    rows = paradigms.untrained(world, first)
+    assert rows == [{"row": "untrained", **grid}, {"row": "checkpoint", "step": 0}]
+    assert paradigms.untrained(world, again) == rows and len(measured) == 1
+    assert paradigms.untrained(world, other) == rows and len(measured) == 2
