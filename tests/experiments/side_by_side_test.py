@@ -1,4 +1,4 @@
-"""Runs side by side: each on a core of its own, errors are raised, devices that are shared are one."""
+"""Runs side by side have a core each; errors are raised; shared devices take one run at a time."""
 
 import os
 
