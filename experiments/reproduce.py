@@ -71,6 +71,7 @@ MODULES = {
     "fig8_layer_cka": ("experiments.rivals.geometry.layers", "run"),
     "fig9_spectrum": ("experiments.rivals.geometry.spectrum", "run"),
     "table1_paradigms": ("experiments.rivals.tables.paradigms", "run"),
+    "table1_eth80": ("experiments.rivals.tables.photographs", "run"),
     "table2_baselines": ("experiments.rivals.tables.baselines", "run"),
     "fig7_bars": ("experiments.rivals.tables.baselines", "fig7"),
     "table4_pair_noise": ("experiments.rivals.stress.noise", "run"),
@@ -93,7 +94,7 @@ MODULES = {
 NAMES = tuple(MODULES)
 
 ON_IMAGES = (
-    "lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations", "table1_paradigms",
+    "lejepa_loss_accuracy", "lejepa_lambda_views", "lejepa_ablations", "table1_eth80",
     "table9_eth80",
 )  # fmt: skip
 """The experiments that train on images: toys, or photographs if their function gets `eth80`."""
@@ -101,7 +102,7 @@ ON_IMAGES = (
 ON_TRAJECTORIES = ("reacher_trajectory", "reacher_planning")
 """The experiments on episodes: built-in ones, or those of a file if it is given."""
 
-OPTIONAL = ("reacher_ou", "reacher_collapse", *ON_TRAJECTORIES, "table9_eth80")
+OPTIONAL = ("reacher_ou", "reacher_collapse", *ON_TRAJECTORIES, "table1_eth80", "table9_eth80")
 """The experiments that need MuJoCo or a file, and are left out of a run of all without it."""
 
 ON_FRAMES = ("driving",)

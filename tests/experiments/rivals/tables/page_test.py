@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from experiments.rivals.tables import leaderboard, paradigms
+from experiments.rivals.tables import leaderboard, paradigms, photographs
 from experiments.rivals.tables import page as methods_page
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
+from socialjepa_jax.errors import InputError
 from socialjepa_jax.report.tables import Interval
 from tests.experiments.rivals.tables.made import with_trials
 
@@ -23,14 +24,20 @@ def page(tmp_path_factory):
     return path.read_text("utf-8")
 
 
-@pytest.mark.parametrize(("eth80", "images"), [(None, "Toys"), ("file.npz", "ETH-80")])
-def test_a_run_leaves_the_methods_as_one_page(tmp_path, monkeypatch, eth80, images):
+def test_a_run_leaves_the_methods_as_one_page(tmp_path, monkeypatch):
+    """On toys, and on photographs beside the toys of the same folder."""
     asked = []
     monkeypatch.setattr(paradigms, "measured", lambda *given: asked.append(given) or with_trials())
-    found = paradigms.run("cpu", tmp_path, eth80)
-    assert asked == [("cpu", tmp_path, eth80)] and found.title.endswith(images)
-    page = (tmp_path / "table1_paradigms.html").read_text("utf-8")
-    assert f"{images}, two cameras" in page and all(name in page for name in ENTRANTS)
+    toys = paradigms.run("cpu", tmp_path)
+    eth80 = photographs.run("cpu", tmp_path, "file.npz")
+    given = ("cpu", tmp_path)
+    assert asked == [given, given, (*given, "file.npz")]
+    for found, name, images in ((toys, "paradigms", "Toys"), (eth80, "eth80", "ETH-80")):
+        assert found.title.endswith(images)
+        page = (tmp_path / f"table1_{name}.html").read_text("utf-8")
+        assert f"{images}, two cameras" in page and all(name in page for name in ENTRANTS)
+    with pytest.raises(InputError, match="table1_eth80 needs --eth80=FILE"):
+        photographs.run("cpu", tmp_path)
 
 
 class Reader(HTMLParser):
