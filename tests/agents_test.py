@@ -234,6 +234,7 @@ def test_exact_sums_give_the_same_bits_on_any_mesh(straight):
     chex.assert_trees_all_close(one.params, straight[0].params, atol=1e-6, rtol=0)
 
 
+@pytest.mark.nightly
 def test_exact_sums_of_streamed_batches_are_those_of_resident_ones():
     program = make(devices=8, steps_per_call=1, exact_shards=4)
     expected, losses, data = run(program, steps=1)
@@ -405,7 +406,7 @@ def is_poisoned(step):
     return RARELY in TRAIN_ROWS[rows]
 
 
-@pytest.mark.parametrize("part", ["loss", "gradient"])
+@pytest.mark.parametrize("part", [pytest.param("loss", marks=pytest.mark.nightly), "gradient"])
 def test_a_bad_update_is_as_if_it_had_not_been_made(part):
     program = make(objective=Poisoned(part=part), steps_per_call=1, max_skips=2)
     found = poisoned(program, RARELY, NEVER)

@@ -350,6 +350,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(run, bad, tmp_path, argume
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.nightly
 def test_rows_that_are_not_finite_are_left_out_when_asked(run, bad, tmp_path):
     ids = ["--ids_x=formulas.npy", "--ids_y=other_formulas.npy"]
     out, used = tmp_path / "out\udcff", ROWS - 10 - 2

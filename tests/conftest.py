@@ -5,6 +5,7 @@ compiled is kept for other tests of the same session, since many compile the sam
 the run that goes on, one device and several processes). By night all is compiled as users do.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -18,7 +19,9 @@ import pytest
 
 CACHE = "SOCIALJEPA_TEST_COMPILATION_CACHE"  # inherited by the workers of a session
 QUICK_FUSIONS = "--xla_cpu_use_fusion_emitters=false"  # a third of the time, before jax 0.11
-COMPILED_FULLY = {"sigreg"}  # folders whose last digits and speed are tested
+COMPILED_FULLY = {"epps_pulley_test.py", "trigonometry_test.py"}  # last digits are tested
+
+gc.set_threshold(100_000, 20, 20)  # programs are large trees, walked again at every collection
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -47,7 +50,7 @@ def pytest_configure(config):
 def compilation_effort(request):
     """Compiles with few optimisations while a file is tested, unless that would change the test."""
     before = jax.config.read("jax_disable_most_optimizations")
-    quickly = by_day(request.config) and request.path.parent.name not in COMPILED_FULLY
+    quickly = by_day(request.config) and request.path.name not in COMPILED_FULLY
     jax.config.update("jax_disable_most_optimizations", quickly)
     yield
     jax.config.update("jax_disable_most_optimizations", before)

@@ -117,6 +117,7 @@ def test_socialjepa_train_runs_a_preset_to_its_report(site, tmp_path):
     train(site / "bin", tmp_path, PYTHONPATH=str(site), **QUICKLY)
 
 
+@pytest.mark.nightly
 def test_socialjepa_align_writes_its_report(site, tmp_path):
     assert "<html" in align(site / "bin", tmp_path, "--noumap", PYTHONPATH=str(site), **QUICKLY)
 

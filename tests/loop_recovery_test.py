@@ -160,6 +160,7 @@ def test_bad_batches_are_skipped_or_passed_over(straight, experiment, parent):
     assert len(losses) == STEPS and all(map(math.isfinite, losses))
 
 
+@pytest.mark.nightly
 def test_a_signal_at_the_last_skip_leaves_the_roll_back_to_the_next_start(
     experiment, parent, monkeypatch
 ):

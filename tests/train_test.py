@@ -88,6 +88,7 @@ def assert_goes_on_to_the_same_end(workdir, straight):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.nightly
 def test_a_killed_run_goes_on_to_the_same_end(run):
     _, straight = run
     workdir = straight.parent / "killed"

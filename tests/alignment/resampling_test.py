@@ -57,6 +57,7 @@ def test_intervals_hold_the_middle_share_of_the_draws():
     np.testing.assert_allclose(resampling.intervals(draws)["a"].low, 25)
 
 
+@pytest.mark.nightly
 def test_intervals_cover_what_fresh_data_show():
     linear_map = fit(*world_pairs(200, seed=1))
     fresh = np.mean([r2(linear_map, *world_pairs(200, seed=s)) for s in range(100, 140)])

@@ -186,6 +186,7 @@ def test_the_wait_is_measured_and_cores_are_counted():
     assert watch.report(1.0)[0] < 0.1
 
 
+@pytest.mark.nightly
 def test_going_elsewhere_leaves_earlier_waits_behind(folder, tmp_path, monkeypatch):
     """As a run that rolls back does, whose stopwatch begins anew."""
     clock = [0.0]

@@ -17,6 +17,8 @@ from socialjepa_jax import sharding
 from tests.data import kinds
 
 CALLS = kinds.STEPS // kinds.STEPS_PER_CALL
+LONG = ("nuscenes", "frames")  # have files of their own, which run by day
+EVERY = [pytest.param(n, marks=[pytest.mark.nightly] * (n in LONG)) for n in kinds.KINDS]
 
 
 def of_processes(calls, processes):
@@ -30,7 +32,7 @@ def of_processes(calls, processes):
     return [dataclasses.replace(calls, agents=agents, slots=slots) for agents, _, slots in blocks]
 
 
-@pytest.mark.parametrize("name", kinds.KINDS)
+@pytest.mark.parametrize("name", EVERY)
 def test_batches_depend_on_neither_processes_nor_the_first_step(name, tmp_path):
     calls = data.calls(kinds.experiment(name, tmp_path / "data"), tmp_path)
     expected = data.batch_digests([calls], 0, 0, CALLS)

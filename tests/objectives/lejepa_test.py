@@ -134,6 +134,7 @@ def test_averaged_weights():
     )
 
 
+@pytest.mark.nightly
 def test_centres_of_averaged_weights_are_given():
     """With "swa" the centre depends on the average, and no gradient passes through it."""
     objective = dataclasses.replace(TINY, centers="swa")

@@ -31,6 +31,7 @@ def small(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.nightly
 def test_six_agents_of_one_program_resume_to_the_bit(name, tmp_path):
     experiment = small(name)
     dataset = experiment.data.load(tmp_path)

@@ -135,6 +135,7 @@ def drawn(given, tmp_path):
     return np.concatenate(rows, axis=1), dataset, feed
 
 
+@pytest.mark.nightly
 def test_a_broken_second_frame_gives_its_place_to_another_pair(tmp_path):
     data = drive.write(tmp_path, workers=0, read="stream", max_broken=0.1)
     before = drawn(experiment(data), tmp_path)[0]

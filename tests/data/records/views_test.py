@@ -119,7 +119,9 @@ def drawn(data, folder, *, devices=1, mapped=False, steps=(0,), augmentation=NOT
     return np.stack(images), np.stack(rows)
 
 
-@pytest.mark.parametrize("read, mapped", [("resident", True), ("stream", False)])
+@pytest.mark.parametrize(
+    "read, mapped", [("resident", True), pytest.param("stream", False, marks=pytest.mark.nightly)]
+)
 def test_an_agent_trains_on_what_its_camera_sees(data, tmp_path, read, mapped):
     data = dataclasses.replace(data, read=read, views=PLAIN_AND_INVERTED)
     images, rows = drawn(data, tmp_path, mapped=mapped)

@@ -26,6 +26,7 @@ def test_the_norb_protocol_renders_the_cameras_azimuths_alone(tmp_path):
     np.testing.assert_array_equal(views.images[0, 100], expected)
 
 
+@pytest.mark.nightly
 def test_the_rig_protocol_renders_the_poses_of_the_sector(tmp_path):
     protocol = base.Protocol(kind="rig", azimuths=(0, 90), sector=(0, 90))
     data = small(protocol=protocol, azimuth_step=30, lightings=(0, 5))

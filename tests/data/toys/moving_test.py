@@ -265,7 +265,7 @@ def test_without_known_actions_there_is_no_walk(change, plain):
     np.testing.assert_array_equal(feed.rho, [0.9] * 3)  # one value for all latents
 
 
-@pytest.mark.parametrize("pool", [64, 0])
+@pytest.mark.parametrize("pool", [64, pytest.param(0, marks=pytest.mark.nightly)])
 def test_batches_are_functions_of_seed_and_step_on_any_devices(pool):
     data = dataclasses.replace(REAL, pool=pool, walk=0)
     found = batches(real_feed() if pool else open_feed(data), [0, 5, 1])

@@ -95,6 +95,7 @@ def test_bodies_stand_on_the_ground_within_the_unit_ball():
             assert 0.97 < radius < 1.02 and -0.02 < points[:, 2].min() < 0.01
 
 
+@pytest.mark.nightly
 def test_a_full_turn_changes_nothing_and_half_a_turn_does(observed):
     factors, images = observed
     turned = small().render(factors + np.array([[0, 0, 0, 360, 0]], np.int32))

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 from scipy import stats
 
 from experiments.sigreg import runs
@@ -18,6 +19,7 @@ def test_an_x_has_gaussian_marginals_and_no_covariance():
     assert abs(runs.square_correlation(z[:, 2:4])) < 0.05
 
 
+@pytest.mark.nightly
 def test_descent_reduces_what_fresh_directions_see():
     start = runs.x_distribution(jax.random.key(0), 64, 4, shift=1.0)
     end, losses = runs.descend(

@@ -62,6 +62,7 @@ def gradients(objective, state, step, gamma):
     return jax.grad(loss, argnums=(0, 1))(params, aux["link"])
 
 
+@pytest.mark.nightly
 def test_without_weight_both_are_single_runs():
     state, _ = train(MUTUAL, PAIRED, hparams(0.0))
     for name, single in (("a", alone(0)), ("b", alone(1, PARTNERS))):

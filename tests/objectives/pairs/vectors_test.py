@@ -47,6 +47,7 @@ def test_paper_convention_against_float64(regularizer):
     np.testing.assert_allclose(total, penalty if alone else 0.3 * penalty + 0.7 * align, rtol=1e-4)
 
 
+@pytest.mark.nightly
 def test_learnt_precisions_bend_the_kernel():
     learner = pairs.Pairs(MLPConfig(2, 2, 8, 2), "aninfonce")
     params, aux = learner.init(jax.random.key(0))
@@ -75,7 +76,10 @@ def test_scaled_kernel_widens_with_the_dimension():
     np.testing.assert_allclose(values["scaled"], values["fixed"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("regularizer", ["sigreg", "vicreg", "aninfonce"])
+@pytest.mark.parametrize(
+    "regularizer",
+    ["sigreg", *(pytest.param(r, marks=pytest.mark.nightly) for r in ("vicreg", "aninfonce"))],
+)
 def test_the_sharded_loss_is_the_loss_of_the_global_batch(regularizer):
     learner = pairs.Pairs(CouplingConfig(4, 2, init="normal", gain=1.0), regularizer)
     params, aux = learner.init(jax.random.key(0))
