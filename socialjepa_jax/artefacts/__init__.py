@@ -6,6 +6,6 @@ name with the preset's seeds. `measured.json` holds its command, versions and me
 
 import pathlib
 
-RELEASED = ("motion_lejepa", "toys_ijepa")
+RELEASED = ("motion_lejepa", "toys_ijepa", "toys_lejepa")
 FOLDER = pathlib.Path(__file__).parent
 MEASURED = FOLDER / "measured.json"
