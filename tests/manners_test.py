@@ -36,6 +36,12 @@ def test_the_workflow_runs_what_lands_a_change():
     assert setup()["options"]["python_requires"] == ">=3.11"
 
 
+def test_long_tests_run_every_night():
+    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    assert re.search(r'^    - cron: "\d+ \d+ \* \* \*"$', text, re.M)
+    assert re.search(r"^ +- run: pytest -m nightly$", text, re.M)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_names_exists(page):
     text = (ROOT / page).read_text()
