@@ -13,6 +13,7 @@ published settings, as far as they are stated. An experiment's module states its
 expected result.
 """
 
+import fnmatch
 import importlib
 import pathlib
 import time
@@ -120,7 +121,7 @@ def reproduce(
     """Runs the experiments in the order of `NAMES` and returns the report page.
 
     Args:
-        names: of the experiments; all if empty.
+        names: of the experiments, or patterns of names; all if empty.
         scale: "smoke" | "cpu" | "gpu" | "paper".
         out: folder of the results.
         eth80: file of photographs for the experiments that train on images.
@@ -135,9 +136,7 @@ def reproduce(
     for flag, path in files.items():
         if path is not None and not pathlib.Path(path).exists():
             raise InputError(f"--{flag}={path} does not exist")
-    for name in names:
-        if name not in NAMES:
-            raise InputError(f"--only={name}: no such experiment; known: {', '.join(NAMES)}")
+    names = [name for pattern in names for name in matching(pattern)]
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     page = out / "report.html"
     for name in [n for n in NAMES if n in names or not names]:
@@ -159,6 +158,18 @@ def reproduce(
     return page
 
 
+def matching(pattern: str) -> list[str]:
+    """Returns the experiments of a name or a pattern, such as `id_*`.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = fnmatch.filter(NAMES, pattern)
+    if not found:
+        raise InputError(f"--only={pattern}: no such experiment; known: {', '.join(NAMES)}")
+    return found
+
+
 def write_page(out: pathlib.Path) -> pathlib.Path:
     """Writes DIR/report.html from the files of all experiments in the folder."""
     parts = {name: part for name in NAMES if (part := findings.section(name, out))}
@@ -167,6 +178,9 @@ def write_page(out: pathlib.Path) -> pathlib.Path:
         f"{sum(verdicts)} of {len(verdicts)} claims agree. Every number was measured by these "
         "runs; what differs says why."
     )
+    if any(part.scale == "smoke" for part in parts.values()):
+        warning = "Scale smoke tests the program: its numbers and verdicts mean nothing."
+        lede = html.join(html.paragraph(warning, class_="lede"), lede)
     scales = ", ".join(dict.fromkeys(part.scale for part in parts.values()))
     sections = {name: (part.title, part.content) for name, part in parts.items()}
     page = out / "report.html"
@@ -176,7 +190,7 @@ def write_page(out: pathlib.Path) -> pathlib.Path:
 
 def define_flags() -> None:
     """Defines the command's flags; not at import, since other commands import this module."""
-    flags.DEFINE_list("only", [], "Experiments to run; all by default.")
+    flags.DEFINE_list("only", [], "Experiments to run, such as id_2d or id_*; all by default.")
     flags.DEFINE_enum("scale", "cpu", ["smoke", "cpu", "gpu", "paper"], "How much to spend.")
     flags.DEFINE_string("out", None, "Folder of the results.", required=True)
     flags.DEFINE_string(

@@ -10,7 +10,8 @@ alignment.json and items.csv. `socialjepa-align apply --map= --in= --out=` appli
     socialjepa-align --x=old.npy --y=new.npy --queries_x=old_queries.npy \\
         --queries_y=new_queries.npy --answers=rows.npy --gate=search --out=report/
 
-measures real queries, and says if the old index may stay. `--labels=` adds probes.
+measures real queries, and says if the old index may stay; `--gate=bridge` asks if queries of the
+new encoder may be mapped into it. `--labels=` adds probes.
 
     socialjepa-align --x=both.parquet --y=both.parquet --key_x=old --key_y=new --out=report/
 
@@ -109,6 +110,8 @@ def main(values: flags.FlagValues) -> None:
             decision = _align_pair(spaces, queries, settings, out, say, umap=values.umap)
         else:
             _align_spaces(spaces, settings, out, say)
+    if decision:
+        print(f"Verdict: {decision.summary}")
     print(f"Report: {printable(out / 'report.html')}")
     gate = "classifiers" if values.gate == "probes" else values.gate
     if gate and decision and not decision.passes(gate):

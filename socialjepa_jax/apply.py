@@ -62,6 +62,8 @@ def main(values: flags.FlagValues) -> None:
     paths = {name: Path(expand_user(path, f"--{name}")) for name, path in given.items()}
     if paths["in"].resolve() == paths["out"].resolve():
         raise InputError(f"--out={paths['out']} is the file of --in")
+    if not paths["out"].parent.is_dir():
+        raise InputError(f"--out={paths['out']}: its folder does not exist")
     application = apply.Application(
         LinearMap.load(paths["map"]), values.direction, values.unit_norm, values.batch, values.key
     )

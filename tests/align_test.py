@@ -477,7 +477,9 @@ def test_the_command_itself(folder, bad, tmp_path):
         "constant (features 2); rescale them to use them\n"
     )
     code, said, error = in_a_process(folder, *pair)
-    assert (code, said) == (0, f"Report: {out / 'report.html'}\n")
+    *verdict, report = said.splitlines()
+    assert (code, report) == (0, f"Report: {out / 'report.html'}")
+    assert verdict[0].startswith("Verdict: search: measure with queries; bridge: not known; ")
     assert error.count(warned) == 1
     assert error.startswith("   0.0 s  reading\n")  # something is said from the first second on
     for arguments, message in [

@@ -193,6 +193,8 @@ class LinearMap:
                 stored = {
                     field.name: archive.read(field.name) for field in dataclasses.fields(LinearMap)
                 }
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist") from None
         except (OSError, EOFError, ValueError, *DAMAGED_ARCHIVE) as error:
             raise InputError(f"{path} is not a saved map: {error}") from error
         for name, value in stored.items():

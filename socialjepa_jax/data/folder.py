@@ -31,6 +31,10 @@ class FolderData:
     the factor "picture" numbers the images of an object. Folders without images are left out, as
     are hidden ones and `__MACOSX`.
 
+    With `cameras`, every camera has a folder of its name, CAMERA/FILE, CAMERA/CATEGORY/FILE or
+    CAMERA/CATEGORY/OBJECT/FILE, and files of one path below it show the same state; or the table
+    has a column "camera" with these names in place of azimuths.
+
     Attributes:
         kind: "folder".
         path: the folder.
@@ -38,9 +42,11 @@ class FolderData:
             to the folder. "": class folders.
         columns: (factor, column of the table) of every factor, as in `ArraysData`. Category and
             instance may be any text, the other factors are integers.
+        cameras: names of cameras; () takes them from the protocol's azimuths.
         image_size: side, or (height, width), that images are resized to, pixels.
         channels: 1 (RGB becomes luma) or 3 (grey is repeated).
-        protocol: which images show the same state, and where the cameras stand.
+        protocol: which images show the same state, and where the cameras stand; not read with
+            `cameras`.
         splits: what is held out.
         manifest: if true, every file must have the SHA-256 in the folder's manifest.json
             (`data.manifest`).
@@ -56,6 +62,7 @@ class FolderData:
     path: str = ""
     table: str = ""
     columns: tuple[tuple[str, str], ...] = tuple((name, name) for name in base.REQUIRED_FACTORS)
+    cameras: tuple[str, ...] = ()
     image_size: ImageSize = 64
     channels: int = 3
     protocol: base.Protocol = base.Protocol()
@@ -69,13 +76,33 @@ class FolderData:
     def __post_init__(self) -> None:
         check_one_of(("folder",), kind=self.kind)
         check_reading(self.image_size, self.channels, self.read, self.workers, self.max_broken)
-        self.views.num_cameras(self.protocol)
-        base.check_columns(self.columns)
+        self.views.num_cameras(self.seen)
+        if self.cameras:
+            self._check_cameras()
+        else:
+            base.check_columns(self.columns)
+
+    def _check_cameras(self) -> None:
+        if len(set(self.cameras)) < max(2, len(self.cameras)) or not all(self.cameras):
+            raise InputError(f"cameras={self.cameras} must be two names or more, all different")
+        factors = {factor for factor, _ in self.columns}
+        if self.table and ("azimuth" in factors or not {"category", "instance"} <= factors):
+            raise InputError(
+                f"columns={self.columns} must name category and instance, and no azimuth, which "
+                "the column 'camera' replaces"
+            )
+
+    @property
+    def seen(self) -> base.Protocol:
+        """The protocol; named cameras stand at azimuths 0, 1, ..., which are their numbers."""
+        if not self.cameras:
+            return self.protocol
+        return base.Protocol("norb", azimuths=tuple(range(len(self.cameras))))
 
     @property
     def num_cameras(self) -> int:
         """Cameras that see every state."""
-        return self.views.num_cameras(self.protocol)
+        return self.views.num_cameras(self.seen)
 
     def load(self, cache_dir: pathlib.Path) -> base.ViewDataset:
         """Lists and pairs the images, and reads them if `read` is "resident".
@@ -94,7 +121,7 @@ class FolderData:
         folder = pathlib.Path(expand_user(self.path, "path"))
         if not self.path or not os.path.isdir(folder):
             raise InputError(f"path={self.path!r}: no such folder")
-        names, columns, labels = self._table(folder) if self.table else _class_folders(folder)
+        names, columns, labels = self._listing(folder)
         files = Files(
             folder.resolve(),
             names,
@@ -108,11 +135,16 @@ class FolderData:
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
         name = printable(folder.resolve().name)
-        return self.views.of(pair_views(table, self.protocol, self.splits, name))
+        return self.views.of(pair_views(table, self.seen, self.splits, name))
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""
         return self.views.open_feed(dataset, opening, self.workers, self.max_broken)
+
+    def _listing(self, folder: pathlib.Path) -> _Listing:
+        if self.table:
+            return self._table(folder)
+        return _camera_folders(folder, self.cameras) if self.cameras else _class_folders(folder)
 
     def _digests(self, folder: pathlib.Path, names: tuple[str, ...]) -> tuple[str, ...]:
         if not self.manifest:
@@ -124,7 +156,8 @@ class FolderData:
 
     def _table(self, folder: pathlib.Path) -> _Listing:
         path = folder / expand_user(self.table, "table")
-        rows = read_table(path, ("file", *(column for _, column in self.columns)))
+        camera = ("camera",) if self.cameras else ()
+        rows = read_table(path, ("file", *camera, *(column for _, column in self.columns)))
         names = tuple(row["file"] for row in rows)
         for number, name in enumerate(names):
             if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
@@ -134,6 +167,8 @@ class FolderData:
                 raise InputError(f"{folder / name}: {fault} ({path.name})")
         columns: dict[str, np.ndarray] = {}
         labels: tuple[str, ...] = ()
+        if self.cameras:
+            columns["azimuth"] = self._camera_of(rows, path)
         for factor, column in self.columns:
             texts = [row[column] for row in rows]
             if factor in ("category", "instance"):
@@ -142,6 +177,16 @@ class FolderData:
             else:
                 columns[factor] = _integers(texts, path, column)
         return names, columns, labels
+
+    def _camera_of(self, rows: list[dict[str, str]], path: pathlib.Path) -> np.ndarray:
+        """Returns the number of every row's camera: i64[M]."""
+        for number, row in enumerate(rows):
+            if row["camera"] not in self.cameras:
+                raise InputError(
+                    f"{path}: row {number + 1}: camera={shown(row['camera'])} must be one of "
+                    f"{', '.join(self.cameras)}"
+                )
+        return np.array([self.cameras.index(row["camera"]) for row in rows], np.int64)
 
 
 def read_table(path: pathlib.Path, needed: tuple[str, ...]) -> list[dict[str, str]]:
@@ -210,6 +255,56 @@ def _class_folders(folder: pathlib.Path) -> _Listing:
         raise InputError(f"{folder}: there are no images in folders in it")
     columns = dict(zip(("category", "instance", "picture", "azimuth"), np.array(rows).T))
     return tuple(names), columns, tuple(categories)
+
+
+def _camera_folders(folder: pathlib.Path, cameras: tuple[str, ...]) -> _Listing:
+    """Lists CAMERA/FILE, CAMERA/CATEGORY/FILE and CAMERA/CATEGORY/OBJECT/FILE.
+
+    Files of a camera's folder itself are of one category, every one an object of its own.
+    """
+    found = [(k, *file) for k, camera in enumerate(cameras) for file in _states(folder / camera)]
+    camera_M, category_M, thing_M, state_M, path_M = map(list, zip(*found))
+    labels, levels_M = _levels(category_M)
+    columns = {
+        "category": levels_M,
+        "instance": _within(category_M, thing_M),
+        "picture": _within(thing_M, state_M),
+        "azimuth": np.array(camera_M),
+    }
+    names = tuple(f"{cameras[camera]}/{path}" for camera, path in zip(camera_M, path_M))
+    return names, columns, labels
+
+
+def _within(wholes: list[str], parts: list[str]) -> np.ndarray:
+    """Numbers the distinct parts of every whole from 0, by name: i64[M]."""
+    of: dict[str, set[str]] = {}
+    for whole, part in zip(wholes, parts):
+        of.setdefault(whole, set()).add(part)
+    number = {whole: {part: k for k, part in enumerate(sorted(of[whole]))} for whole in of}
+    return np.array([number[whole][part] for whole, part in zip(wholes, parts)], np.int64)
+
+
+def _states(folder: pathlib.Path) -> list[tuple[str, str, str, str]]:
+    """Lists (category, object, state, path) of a camera's files."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder of a camera")
+    found = []
+    for entry in visible_entries(folder):
+        if entry.is_dir():
+            files = [file for thing in _images_of(entry) for file in thing]
+        else:
+            files = [entry]
+        for file in files:
+            path = pathlib.Path(file.path).relative_to(folder)
+            if path.suffix.lower() not in SUFFIXES:
+                raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
+            state = path.with_suffix("").as_posix()  # cameras may write other formats
+            category = path.parts[0] if len(path.parts) > 1 else folder.parent.name
+            thing = path.parent.as_posix() if len(path.parts) > 2 else state
+            found.append((category, thing, state, path.as_posix()))
+    if not found:
+        raise InputError(f"{folder}: there are no images in it")
+    return found
 
 
 def _images_of(category: os.DirEntry[str]) -> list[list[os.DirEntry[str]]]:

@@ -39,7 +39,7 @@ from socialjepa_jax import build
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.data import prefetch
 from socialjepa_jax.data.toys import moving
-from socialjepa_jax.errors import sides
+from socialjepa_jax.errors import InputError, sides
 from socialjepa_jax.evaluation.encoders import Encoders
 from tests.configs import recipes_test
 from tests.data.image_folder import encoded, random_image
@@ -250,3 +250,11 @@ def test_a_configuration_runs_one_step(opened):
     assert np.isfinite(np.asarray(metrics["loss"])).all()
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max() > 0, start, jax.device_get(after.params))
     assert np.mean(jax.tree.leaves(moved)) > 0.8
+
+
+def test_folders_of_cameras_are_a_layout_of_folder_ijepa():
+    data = config_lib.from_config_dict(folder_ijepa.get_config("cameras")).data
+    assert (data.cameras, data.table, data.num_cameras) == (("left", "right"), "", 2)
+    assert data.image_size == config_lib.from_config_dict(folder_ijepa.get_config()).data.image_size
+    with pytest.raises(InputError, match="layout='folders' must be one of"):
+        folder_ijepa.get_config("folders")

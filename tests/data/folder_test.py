@@ -1,5 +1,6 @@
 """Files as a dataset: class folders and tables, strict decoding, and clear refusals."""
 
+import dataclasses
 import io
 import itertools
 import os
@@ -26,6 +27,90 @@ def test_a_table_pairs_the_files(tmp_path):
         first = 12 * (1 - category) + 4 * (2 - instance)  # sorted: 9, a, b; animal, cup
         number = first + (azimuth + 180 * camera) // 90
         np.testing.assert_array_equal(data.images[camera, state], random_image(number))
+
+
+def _write_cameras(folder, names, suffixes=(".png", ".PNG")):
+    """Image number 10 k + n of camera k is file n."""
+    for (k, camera), (number, name) in itertools.product(enumerate(("L", "R")), enumerate(names)):
+        path = folder / camera / f"{name}{suffixes[k]}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded(random_image(10 * k + number, 6)))
+
+
+def _of_cameras(folder, **fields):
+    fields = {"splits": base.Splits(test_instances=1, test_states=0.5)} | fields
+    return FolderData(path=str(folder), image_size=6, cameras=("L", "R"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "objects"),
+    [
+        (["b", "a", "d", "c"], 1, [0, 1, 2, 3]),
+        (["x/1", "x/0", "y/1", "y/0"], 2, [0, 1, 0, 1]),
+        (["x/t/1", "x/t/0", "x/s/1", "x/s/0"], 1, [0, 0, 1, 1]),
+    ],
+)
+def test_a_folder_for_each_camera(tmp_path, names, labels, objects):
+    """Files of one path, whatever their format, are one state; folders are objects."""
+    _write_cameras(tmp_path, names)
+    data = _of_cameras(tmp_path).load(tmp_path)
+    assert (data.num_cameras, data.num_states, len(data.label_names)) == (2, 4, labels)
+    assert data.factor_names == ("category", "instance", "picture")
+    assert data.factors[:, 1].tolist() == objects
+    order = np.argsort(names)  # states are in the order of their names
+    for camera, state in itertools.product(range(2), range(4)):
+        number = 10 * camera + order[state]
+        np.testing.assert_array_equal(data.images[camera, state], random_image(number, 6))
+
+
+def test_states_that_a_camera_lacks_are_dropped(tmp_path):
+    _write_cameras(tmp_path, ["a", "b", "c", "d", "e"])
+    (tmp_path / "R" / "b.PNG").unlink()
+    data = _of_cameras(tmp_path).load(tmp_path)
+    assert (data.num_states, data.num_dropped) == (4, 1)
+
+
+def test_a_table_may_name_the_cameras(tmp_path):
+    _write_cameras(tmp_path, ["a", "b", "c", "d"])
+    lines = ["file,camera,category,instance,pose"]
+    for camera, end in (("R", "PNG"), ("L", "png")):
+        for k, name in enumerate("abcd"):
+            lines.append(f"{camera}/{name}.{end},{camera},cup,{name},{7 * k}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    columns = tuple((name, name) for name in ("category", "instance", "pose"))
+    given = _of_cameras(tmp_path, table="t.csv", columns=columns)
+    data = given.load(tmp_path)
+    assert data.factors.tolist() == [[0, k, 7 * k] for k in range(4)]
+    np.testing.assert_array_equal(data.images[1, 2], random_image(12, 6))
+    (tmp_path / "t.csv").write_text("\n".join(lines).replace(",R,cup,c", ",M,cup,c"))
+    with pytest.raises(InputError, match="row 3: camera='M' must be one of L, R"):
+        given.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cameras": ("L",)}, "cameras=.* must be two names or more"),
+        ({"cameras": ("L", "L")}, "cameras=.* all different"),
+        ({"cameras": ("L", "")}, "cameras=.* must be two names or more"),
+        ({"table": "t.csv"}, "no azimuth, which the column 'camera' replaces"),
+    ],
+)
+def test_cameras_that_cannot_be_are_refused(tmp_path, fields, message):
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(_of_cameras(tmp_path), **fields)
+
+
+def test_a_camera_without_images_is_refused(tmp_path):
+    _write_cameras(tmp_path, ["a", "b"])
+    with pytest.raises(InputError, match="Q: no such folder of a camera"):
+        dataclasses.replace(_of_cameras(tmp_path), cameras=("L", "Q")).load(tmp_path)
+    (tmp_path / "Q").mkdir()
+    with pytest.raises(InputError, match="Q: there are no images in it"):
+        dataclasses.replace(_of_cameras(tmp_path), cameras=("L", "Q")).load(tmp_path)
+    (tmp_path / "Q" / "notes.txt").write_text("")
+    with pytest.raises(InputError, match=r"notes.txt: is no .jpg, .jpeg, .png file"):
+        dataclasses.replace(_of_cameras(tmp_path), cameras=("L", "Q")).load(tmp_path)
 
 
 def test_a_stream_shows_the_same_images(tmp_path):

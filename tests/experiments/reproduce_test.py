@@ -73,6 +73,14 @@ def test_refuses_an_unknown_experiment(tmp_path):
         reproduce.reproduce(["id_3d"], "smoke", tmp_path)
 
 
+def test_a_pattern_names_experiments():
+    found = reproduce.matching("id_*")
+    assert len(found) == 17 and found[0] == "id_2d" and all(n.startswith("id_") for n in found)
+    assert reproduce.matching("table9") == ["table9"]
+    with pytest.raises(InputError, match=r"--only=nothing\*: no such experiment"):
+        reproduce.matching("nothing*")
+
+
 @pytest.mark.parametrize("flag", ["eth80", "trajectories", "frames"])
 def test_a_file_must_exist(flag, tmp_path):
     with pytest.raises(InputError, match=rf"--{flag}=nowhere\.npz"):
@@ -106,4 +114,5 @@ def test_calls_into_one_folder_extend_its_page(tmp_path):
     for claim in before["claims"]:
         assert claim["id"] in page
     assert page.count("<img") == 3 + 4
+    assert "Scale smoke tests the program: its numbers and verdicts mean nothing." in page
     assert findings.section("sigreg_x", tmp_path) is None

@@ -31,7 +31,7 @@ BRIDGE = "y_back_in_x"  # the way to search that leaves the old index as it is
 HUBS = "y_back_in_x_csls"  # for the cosine only
 HUB_SAMPLE, HUB_NEIGHBOURS = 1_000, 10  # documents of y that stand for queries
 FITS = 5  # of shuffled pairs
-_UNSEEN = 3.0  # events that may be expected where none was seen (95 %), which no draw shows
+UNSEEN = 3.0  # events that may be expected where none was seen (95 %), which no draw shows
 _SHARE, _RATIO, _DIFFERENCE = Interval(0.0, 1.0), Interval(0.0, np.inf), Interval(-1.0, 1.0)
 
 
@@ -229,7 +229,7 @@ def _result(name: str, found: Mapping[str, dict[str, Float64]], weights_RQ: Floa
         ratio_R = drawn_means(of_way, weights_RQ) / drawn_means(of_ceiling, weights_RQ)
     between = corrected_interval(ratio_R, retention, within=_RATIO)
     if name != CEILING:
-        between = _widened(between, retention, _UNSEEN / float(of_ceiling.sum()), _RATIO)
+        between = _widened(between, retention, UNSEEN / float(of_ceiling.sum()), _RATIO)
     return Retrieval(name, scores, intervals, retention, between)
 
 
@@ -251,4 +251,4 @@ def _gain(found: Mapping[str, dict[str, Float64]], weights_RQ: Float64) -> tuple
     gain_Q = found[CEILING][RECALL] - found["x_in_x"][RECALL]
     gain = float(gain_Q.mean())
     between = corrected_interval(drawn_means(gain_Q, weights_RQ), gain, within=_DIFFERENCE)
-    return gain, _widened(between, gain, _UNSEEN / len(gain_Q), _DIFFERENCE)
+    return gain, _widened(between, gain, UNSEEN / len(gain_Q), _DIFFERENCE)

@@ -13,7 +13,7 @@ from socialjepa_jax.alignment.study.study import Study
 from socialjepa_jax.errors import check_one_of
 
 CLASSIFIER = "logistic"
-GATES = ("search", "classifiers", "related")
+GATES = ("search", "bridge", "classifiers", "related")
 RISING = 0.02  # gain in R2 from twice the pairs, above which more pairs are advised
 _RAW_APART = 0.05  # difference between R2 in raw and in standardised units that is said
 _NAMED = 10  # features in a sentence
@@ -31,6 +31,8 @@ class Decision:
             `Settings.retention` of what it does | "bridge": new queries, mapped into the old index,
             keep that share | "re-embed": they do not | "measure with queries": these measurements
             cannot tell.
+        bridge: new queries, mapped into the old index, keep that share, whether or not queries of
+            the old encoder could: "yes" | "no" | "not known".
         classifiers: "carry" | "do not carry" | "no labels".
         pairs: "enough" | "get more": twice the pairs would raise R2 by more than `RISING`.
         related: the spaces have something linear in common; "not tested" without a null.
@@ -38,15 +40,29 @@ class Decision:
     """
 
     search: str
+    bridge: str
     classifiers: str
     pairs: str
     related: bool | str
     warnings: tuple[str, ...]
 
+    @property
+    def summary(self) -> str:
+        """The answers in one line."""
+        answers = {
+            "search": self.search,
+            "bridge": self.bridge,
+            "classifiers": self.classifiers,
+            "pairs": self.pairs,
+            "related": self.related,
+        }
+        return "; ".join(f"{name}: {answer}" for name, answer in answers.items())
+
     def passes(self, gate: str) -> bool:
         """True if the answer of a gate of `GATES` is yes."""
         check_one_of(GATES, gate=gate)
-        yes = {"search": ("keep", "bridge"), "classifiers": ("carry",), "related": (True,)}
+        yes = {"search": ("keep", "bridge"), "bridge": ("yes",), "classifiers": ("carry",),
+               "related": (True,)}  # fmt: skip
         return getattr(self, gate) in yes[gate]
 
 
@@ -60,6 +76,7 @@ def decide(study: Study, probes: Probes) -> Decision:
     retention = study.settings.retention
     return Decision(
         decide_search(study.ceilings, retention),
+        decide_bridge(study.ceilings, retention),
         decide_classifiers(probes, retention),
         decide_pairs(study.budget),
         is_related(study),
@@ -79,10 +96,18 @@ def decide_search(ceilings: Ceilings | None, retention: float) -> str:
     if ceilings.gain_interval.known and ceilings.gain_interval.low <= 0.0:
         enough = ceilings.ways[OLD].interval.low >= retention
         return "keep" if enough else "measure with queries"
+    answers = {"yes": "bridge", "no": "re-embed", "not known": "measure with queries"}
+    return answers[decide_bridge(ceilings, retention)]
+
+
+def decide_bridge(ceilings: Ceilings | None, retention: float) -> str:
+    """Decides whether new queries, mapped into the old index, keep their share of first answers."""
+    if ceilings is None or CEILING not in ceilings.ways:
+        return "not known"
     kept = ceilings.ways[BRIDGE].interval
     if kept.known and kept.low >= retention:
-        return "bridge"
-    return "re-embed" if kept.known and kept.high < retention else "measure with queries"
+        return "yes"
+    return "no" if kept.known and kept.high < retention else "not known"
 
 
 def decide_classifiers(probes: Probes, retention: float) -> str:

@@ -110,6 +110,6 @@ def _rows_of_ids(path: str, values_QK: np.ndarray, column: Column) -> np.ndarray
         index = int(np.argmin(hit | pad))
         raise InputError(
             f"{path}: row {index // values_QK.shape[1]} names {asked[index]}, which is no id of "
-            f"{column.path}"
+            f"{column.path}; with --ids_x and --ids_y answers are ids, not numbers of rows"
         )
     return np.where(hit, found, -1).reshape(values_QK.shape)

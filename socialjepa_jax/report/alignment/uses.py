@@ -83,7 +83,12 @@ def _queries(study: Study, ceilings: Ceilings) -> html.Html:
             cells["retention"] = interval_cell(way.retention, way.interval)
         label, note = WAYS[name]
         rows.append(tables.Row(label, cells, ranked=name not in REFERENCES, note=note))
-    left_out = f" ({ceilings.left_out:,} more were left out)" if ceilings.left_out else ""
+    left_out = ""
+    if ceilings.left_out:
+        left_out = (
+            f" ({ceilings.left_out:,} more were left out: no answer of theirs is paired, or they "
+            "would leave too few documents to fit)"
+        )
     caption = (
         f"Search by {study.settings.similarity}, raw units: {ceilings.number:,} queries{left_out} "
         f"in an index of {ceilings.documents:,} documents. None of their answers was fitted. "

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from socialjepa_jax.alignment.migration.ceilings import BRIDGE, CEILING, OLD, RECALL, Ceilings
+from socialjepa_jax.alignment.migration.ceilings import (
+    BRIDGE,
+    CEILING,
+    OLD,
+    RECALL,
+    UNSEEN,
+    Ceilings,
+)
 from socialjepa_jax.alignment.migration.decision import (
     CLASSIFIER,
     RISING,
@@ -20,6 +28,11 @@ from socialjepa_jax.report import html, tables
 
 _OF_Y = "--queries_y too"  # what is missing beside queries of x
 _LEVELS = (0.95, 0.8, 0.6)  # of recall@1 at which the curve is read
+_MAPPED = {  # by `Decision.bridge`
+    "yes": "they may go into the old index",
+    "no": "they may not go into the old index",
+    "not known": "whether they may go into the old index is not shown",
+}
 _MAPS = {"forward": "By W x", "regression": "by the reverse regression", "inverse": "by W⁻¹"}
 
 
@@ -93,17 +106,28 @@ def _search(study: Study, names: tuple[str, str], decision: Decision) -> str:
         f"{_percent(kept.scores[RECALL])}, after full re-embedding {_percent(full.scores[RECALL])}."
     )
     if not full.scores[RECALL]:
-        return f"Not known: full re-embedding answers no query first. {found}"
+        return (
+            f"Not known: full re-embedding answers no query first. {found} Check --answers: ids of "
+            "documents if the files have --ids_x and --ids_y, else numbers of rows."
+        )
     found += (
         f" Mapped queries keep {_percent(kept.retention)} of that, {_shares(kept.interval)}; the "
-        f"limit is {_percent(share)} (--retention)."
+        f"limit is {_percent(share)} (--retention): {_MAPPED[decision.bridge]}."
     )
     return {
-        "keep": f"Yes, with queries of {names[0]}: {_old_index(ceilings)} {found}",
+        "keep": f"Yes, while queries are embedded as {names[0]} is: {_old_index(ceilings)} {found}",
         "bridge": f"Yes, with queries of {names[1]} mapped back. {found}",
         "re-embed": f"No, embed the documents anew with {names[1]}. {found}",
-        "measure with queries": f"Not known: measure more queries. {found}",
+        "measure with queries": f"Not known: measure more queries{_how_many(ceilings, share)}. "
+        f"{found}",
     }[decision.search]
+
+
+def _how_many(ceilings: Ceilings, share: float) -> str:
+    """Says how many queries a yes needs at least: intervals are never narrower than a few."""
+    if share >= 1.0 or ceilings.number >= (least := math.ceil(UNSEEN / (1.0 - share))):
+        return ""
+    return f", {least:,} at least, since intervals are ±{UNSEEN:.0f} queries wide or more"
 
 
 def _old_index(ceilings: Ceilings) -> str:
@@ -166,6 +190,8 @@ def _classifiers(names: tuple[str, str], decision: Decision, probes: Probes, sha
 def _pairs(study: Study, decision: Decision) -> str:
     found, held = growth(study.budget), study.split.num_held_out
     first = "Yes." if decision.pairs == "enough" else "No, R² still rises with their number."
+    if decision.related is False:
+        first = "Not known: no linear relation was found, which more such pairs may not change."
     said = (
         f"{first} From {found.fewer:,} to {found.pairs:,} pairs R² rose by "
         f"{rounded(found.rise, 3)}, {rounded(found.doubling, 3)} a doubling (the limit is "

@@ -46,7 +46,7 @@ def paired_views(dataset: ViewDataset, album: Album, count: int = 8) -> html.Htm
         column_labels=[dataset.label_names[dataset.labels[row]][:_LABEL] for row in rows],
     )
     overlap = (
-        "No image of one camera occurs among those of another."
+        "No camera is given an image of another one (by its place, not its content)."
         if dataset.overlap == 0
         else f"{dataset.overlap:.0%} of the images also occur among another camera's."
     )

@@ -140,7 +140,7 @@ def test_related(low, null, related):
 
 def test_a_sound_study_has_no_warnings():
     assert decision.decide(study(), {}) == Decision(
-        "measure with queries", "no labels", "enough", True, ()
+        "measure with queries", "not known", "no labels", "enough", True, ()
     )
 
 
@@ -193,12 +193,19 @@ def test_few_pairs_are_named_with_what_their_curve_says():
             "search",
             {"keep": True, "bridge": True, "re-embed": False, "measure with queries": False},
         ),
+        ("bridge", {"yes": True, "no": False, "not known": False}),
         ("classifiers", {"carry": True, "do not carry": False, "no labels": False}),
         ("related", {True: True, False: False, "not tested": False}),
     ],
 )
 def test_gates(gate, answers):
-    fields = {"search": "keep", "classifiers": "carry", "pairs": "enough", "related": True}
+    fields = {
+        "search": "keep",
+        "bridge": "yes",
+        "classifiers": "carry",
+        "pairs": "enough",
+        "related": True,
+    }
     for answer, passes in answers.items():
         found = Decision(**(fields | {gate: answer}), warnings=())
         assert found.passes(gate) == passes

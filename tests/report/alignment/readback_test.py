@@ -289,7 +289,8 @@ def test_answers_of_queries_are_not_fitted(pair):
 def test_the_decision_is_that_of_the_file(pair):
     found = decide(pair.study, pair.document["probes"])
     assert pair.document["verdict"] == {
-        "search": found.search, "classifiers": found.classifiers, "pairs": found.pairs,
+        "search": found.search, "bridge": found.bridge, "classifiers": found.classifiers,
+        "pairs": found.pairs,
         "related": found.related, "warnings": list(found.warnings),
     }  # fmt: skip
     for warning in found.warnings:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF001 (a true minus is meant)
 
+import dataclasses
 import html
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from socialjepa_jax.alignment.migration.decision import Decision
 from socialjepa_jax.alignment.migration.difficulty import Point
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.resampling import UNKNOWN, Interval
+from socialjepa_jax.report.alignment import verdict as verdict_page
 from socialjepa_jax.report.alignment.verdict import verdict
 
 NEAR_ZERO = Interval(-0.002, 0.003)
@@ -20,8 +22,8 @@ PROBES = {
     name: {"logistic": value}
     for name, value in {"own": 0.604, "regression": 0.606, "oracle": 0.636, "frequent": 0.1}.items()
 }
-ASKED = {"search": "measure with queries", "classifiers": "no labels", "pairs": "enough",
-         "related": True, "warnings": ()}  # fmt: skip
+ASKED = {"search": "measure with queries", "bridge": "not known", "classifiers": "no labels",
+         "pairs": "enough", "related": True, "warnings": ()}  # fmt: skip
 
 
 def study(
@@ -105,8 +107,8 @@ def searched(recall=(0.878, 0.868, 0.713)):
 @pytest.mark.parametrize(
     "answer, begins",
     [
-        ("keep", "Yes, with queries of A: full re-embedding is not clearly better (−1.0 points, "
-                 "95 % interval −3.8 to 1.4)."),
+        ("keep", "Yes, while queries are embedded as A is: full re-embedding is not clearly better "
+                 "(−1.0 points, 95 % interval −3.8 to 1.4)."),
         ("bridge", "Yes, with queries of B mapped back."),
         ("re-embed", "No, embed the documents anew with B."),
         ("measure with queries", "Not known: measure more queries."),
@@ -119,9 +121,12 @@ def test_search_with_queries(answer, begins):
         "First answers of 600 queries: by the index of A with its own queries 88 %, by the index "
         "of A with queries of B mapped back by the reverse regression 71 %, after full "
         "re-embedding 87 %. Mapped queries keep 82 % of that, 95 % interval 78 % to 86 %; the "
-        "limit is 90 % (--retention)."
+        "limit is 90 % (--retention): "
     )
     assert found in said
+    for bridge, means in verdict_page._MAPPED.items():
+        answers = {"search": answer, "bridge": bridge}
+        assert f"{found}{means}." in words(answers=answers, ceilings=searched())
     some = searched()
     del some.ways["x_in_x"]
     said = words(answers={"search": answer if answer != "keep" else "bridge"}, ceilings=some)
@@ -129,8 +134,24 @@ def test_search_with_queries(answer, begins):
     none = searched(recall=(0.0, 0.0, 0.0))
     said = words(answers={"search": "measure with queries"}, ceilings=none)
     assert "Not known: full re-embedding answers no query first." in said and "nan" not in said
+    assert "Check --answers: ids of documents if the files have --ids_x" in said
     del some.ways["y_in_y"]
     assert "measure with queries (--queries_y too)." in words(ceilings=some)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"), [(24, ", 31 at least, since intervals are ±3"), (31, ".")]
+)
+def test_few_queries_are_told_how_many_a_yes_needs(number, says):
+    few = dataclasses.replace(searched(), number=number)
+    said = words(answers={"search": "measure with queries"}, ceilings=few)
+    assert f"Not known: measure more queries{says} " in said
+
+
+def test_pairs_without_a_relation_are_not_called_enough():
+    assert "Are there pairs enough?" in words()
+    said = words(answers={"related": False, "pairs": "enough"})
+    assert "Not known: no linear relation was found" in said and "Yes. From" not in said
 
 
 def test_search_without_queries():
