@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import socialjepa_jax as sj
-from configs import motion_lejepa, toys_ijepa
+from configs import motion_lejepa, toys_ijepa, toys_lejepa
 from experiments import release
 from socialjepa_jax import artefacts, config
 from socialjepa_jax.errors import InputError
 
 STORED = json.loads(artefacts.MEASURED.read_text())
-PRESETS = {"motion_lejepa": motion_lejepa, "toys_ijepa": toys_ijepa}
+PRESETS = {"motion_lejepa": motion_lejepa, "toys_ijepa": toys_ijepa, "toys_lejepa": toys_lejepa}
 MOST_BYTES = 5_000_000
+TOYS = ("toys_ijepa", "toys_lejepa")
 
 
 def test_every_name_has_its_files_and_they_are_small():
@@ -37,7 +38,8 @@ def test_the_encoders_are_those_of_the_preset(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["motion_lejepa", pytest.param("toys_ijepa", marks=pytest.mark.nightly)]
+    "name",
+    ["motion_lejepa", *(pytest.param(toys, marks=pytest.mark.nightly) for toys in TOYS)],
 )
 def test_fresh_states_give_what_was_measured(name):
     encoders = sj.load(name)
@@ -47,10 +49,10 @@ def test_fresh_states_give_what_was_measured(name):
 
 
 def test_the_head_states_what_was_measured():
-    motion, toys = (STORED[name]["fresh"] for name in ("motion_lejepa", "toys_ijepa"))
+    motion, ijepa, lejepa = (STORED[name]["fresh"] for name in ("motion_lejepa", *TOYS))
     expected = (
         f"R2 of W {motion['r2']:.2f}, of the state {motion['state_r2']:.2f} for motion_lejepa; "
-        f"R2 of W {toys['r2']:.2f} for toys_ijepa."
+        f"R2 of W {ijepa['r2']:.2f} for toys_ijepa and {lejepa['r2']:.2f} for toys_lejepa."
     )
     assert expected in " ".join(release.__doc__.split()) and min(motion.values()) > 0.95
     assert f"{release.STATES} states of the world in motion" in " ".join(release.__doc__.split())
@@ -58,7 +60,9 @@ def test_the_head_states_what_was_measured():
 
 def test_a_wrong_name_is_told_the_right_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"motion_lejap: .* motion_lejepa, toys_ijepa"):
+    with pytest.raises(
+        InputError, match=r"motion_lejap: .* motion_lejepa, toys_ijepa, toys_lejepa"
+    ):
         sj.load("motion_lejap")
 
 
