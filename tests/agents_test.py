@@ -223,6 +223,7 @@ def test_a_state_is_sharded_as_a_restored_one(trainer):
     assert trainer.step._cache_size() == compiled
 
 
+@pytest.mark.nightly
 def test_exact_sums_give_the_same_bits_on_any_mesh(straight):
     one, losses_one, _ = run(make(exact_shards=4))
     for devices, steps_per_call in ((2, 4), (8, 1)):  # agents side by side; each over four devices

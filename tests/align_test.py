@@ -185,6 +185,7 @@ def test_two_columns_of_one_file(run, folder, tmp_path):
     assert "both (1) and both (2) hold the same embeddings\n" in said
 
 
+@pytest.mark.nightly
 def test_text_files_and_quantised_embeddings(run, folder, tmp_path):
     """Paired by the ids beside them; queries, answers and labels are columns of them too."""
     x, y = (np.load(folder / f"{name}.npy").astype(float) for name in "xy")
@@ -204,6 +205,7 @@ def test_text_files_and_quantised_embeddings(run, folder, tmp_path):
     assert found["queries"]["measured"] + found["queries"]["left_out"] == ROWS
 
 
+@pytest.mark.nightly
 def test_unrelated_and_mismatched_spaces_are_called_so(run, tmp_path):
     for y in ("unrelated.npy", "shuffled.npy"):
         run("--x=x.npy", f"--y={y}", "--overwrite")
@@ -469,6 +471,7 @@ def in_a_process(folder, *arguments):
     return Command("socialjepa_jax.align", *arguments, folder=folder).end()
 
 
+@pytest.mark.nightly
 def test_the_command_itself(folder, bad, tmp_path):
     out = tmp_path / "out"
     pair = ["--x=faint.npy", "--y=y.npy", f"--out={out}", *QUICK]
@@ -496,6 +499,7 @@ def test_the_command_itself(folder, bad, tmp_path):
     assert not (folder / "new").exists()
 
 
+@pytest.mark.nightly
 def test_a_stopped_run_leaves_its_map_and_no_unfinished_folder(folder, tmp_path):
     """Nor that of an earlier run, which SIGKILL leaves; but what is linked there is not touched."""
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"

@@ -7,6 +7,7 @@ the run that goes on, one device and several processes). By night all is compile
 
 import gc
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -54,3 +55,17 @@ def compilation_effort(request):
     jax.config.update("jax_disable_most_optimizations", quickly)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def coarse_figures(request):
+    """Draws the figures of whole runs with few dots by day: a page has a dozen of them."""
+    if not by_day(request.config) or request.path.parent != pathlib.Path(__file__).parent:
+        yield
+        return
+    from socialjepa_jax.report import album  # matplotlib, which most files do not need
+
+    with pytest.MonkeyPatch.context() as patch:
+        fine = album.style.png
+        patch.setattr(album.style, "png", lambda figure, dpi=180: fine(figure, min(dpi, 40)))
+        yield

@@ -7,9 +7,15 @@ import re
 import subprocess
 import sys
 
+import jax
+import numpy as np
+import pytest
+
+import socialjepa_jax
 from socialjepa_jax.objectives import OBJECTIVES
 from socialjepa_jax.report import tables
 from socialjepa_jax.report.run import motion_table
+from socialjepa_jax.sharding import ONE_DEVICE
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -59,9 +65,35 @@ def test_the_tables_in_motion_are_those_stored():
         assert sentence in " ".join(RESULTS.split())
 
 
+def loss_of_the_readme():
+    return README.split("## Add your own loss")[1].split("```python\n")[1].split("```")[0]
+
+
+def test_the_loss_of_the_readme_has_a_gradient(monkeypatch):
+    """The example as it stands; what it registers is kept from other tests."""
+    registered, names = [], {}
+    monkeypatch.setattr(socialjepa_jax, "register", lambda *given: registered.append(given))
+    exec(loss_of_the_readme(), names)
+    ((kind, name, objective),) = registered
+    assert (kind, name, objective) == ("objective", "pca", names["Pca"])
+    params, aux = objective().init(jax.random.key(0))
+    images = np.random.default_rng(0).normal(size=(4, 48, 48, 1)).astype(np.float32)
+    batch = {"image": images, "index": np.arange(4)}
+
+    def loss(params):
+        return objective().loss(params, aux, batch, jax.random.key(1), {}, ONE_DEVICE)[0]
+
+    value, slope = jax.value_and_grad(loss)(params)
+    assert 0.9 < value < 1.1  # a small projection leaves the images as they are: variance 1
+    assert np.linalg.norm(slope["kernel"]) > 0
+    kept = objective().after_update(params, aux, 0, {})
+    assert objective().encode(params, kept, images)["latent"].shape == (4, 8)
+
+
+@pytest.mark.nightly
 def test_the_loss_of_the_readme_trains(tmp_path):
     """The example as it stands, with a run appended."""
-    code = README.split("## Add your own loss")[1].split("```python\n")[1].split("```")[0]
+    code = loss_of_the_readme()
     assert 15 <= len([line for line in code.splitlines() if line.strip()]) <= 25
     script = tmp_path / "mine.py"
     script.write_text(

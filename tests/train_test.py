@@ -97,14 +97,8 @@ def test_a_killed_run_goes_on_to_the_same_end(run):
     assert_goes_on_to_the_same_end(workdir, straight)
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGTERM,
-        pytest.param(signal.SIGINT, marks=pytest.mark.nightly),
-        pytest.param(signal.SIGUSR1, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_an_interrupted_run_saves_and_exits_with_75(run, number):
     _, straight = run
     workdir = straight.parent / f"interrupted_{number}"

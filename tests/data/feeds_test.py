@@ -79,6 +79,7 @@ def test_a_stream_is_the_same_run_on_many_devices(folder, resident, tmp_path):
     assert cached.read_bytes() == before
 
 
+@pytest.mark.nightly
 def test_batches_are_passed_over_as_of_resident_data(folder, resident, tmp_path):
     found = []
     for read in ("resident", "stream"):

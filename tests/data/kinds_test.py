@@ -17,8 +17,8 @@ from socialjepa_jax import sharding
 from tests.data import kinds
 
 CALLS = kinds.STEPS // kinds.STEPS_PER_CALL
-LONG = ("nuscenes", "frames")  # have files of their own, which run by day
-EVERY = [pytest.param(n, marks=[pytest.mark.nightly] * (n in LONG)) for n in kinds.KINDS]
+BY_DAY = ("class folders", "parquet")  # the others have files of their own, which run by day
+EVERY = [pytest.param(n, marks=[pytest.mark.nightly] * (n not in BY_DAY)) for n in kinds.KINDS]
 
 
 def of_processes(calls, processes):

@@ -30,6 +30,7 @@ def check(out, name):
     return found
 
 
+@pytest.mark.nightly
 def test_a_sweep_and_what_is_made_of_its_runs(tmp_path):
     page = reproduce.reproduce(["id_grid", "id_bound"], "smoke", tmp_path)
     grid = check(tmp_path, "id_grid")

@@ -44,6 +44,7 @@ def test_a_finite_world_repeats_its_pairs_and_no_others():
     assert np.abs(np.asarray(other["views"][0]) - seen[int(other["index"][0])]).max() > 1e-3
 
 
+@pytest.mark.nightly
 def test_stacked_worlds_are_the_worlds():
     process = Copula(4)
     world = LatentWorld(process, RealNVP(CouplingConfig(4)))

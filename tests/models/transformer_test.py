@@ -72,6 +72,7 @@ def kept(function, *args):
     return sum(array.size for array in {id(array): array for array in arrays}.values())
 
 
+@pytest.mark.nightly
 def test_little_is_kept_for_the_backward_pass():
     x = jax.random.normal(jax.random.key(0), (4, 16, 32))
     rows = x.size // 32

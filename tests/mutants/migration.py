@@ -64,8 +64,8 @@ MIGRATION = (
     Mutant(
         "few queries have narrow intervals",
         _CEILINGS,
-        "_UNSEEN = 3.0",
-        "_UNSEEN = 0.0",
+        "UNSEEN = 3.0",
+        "UNSEEN = 0.0",
         _tests("ceilings"),
     ),
     Mutant(

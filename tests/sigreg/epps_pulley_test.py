@@ -95,6 +95,7 @@ def test_official_grid_is_the_truncated_integral():
     )
 
 
+@pytest.mark.nightly
 def test_forward_mode_and_second_derivatives_follow_the_definition():
     u, direction = jnp.asarray(samples(20, 3)), jnp.asarray(samples(20, 3, seed=1))
 

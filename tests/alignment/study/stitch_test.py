@@ -2,11 +2,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from socialjepa_jax.alignment import evaluate, fit
 from socialjepa_jax.alignment.study import stitch
 
 
+@pytest.mark.nightly
 def test_stitch_finds_what_a_line_cannot_and_does_no_harm_otherwise():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2400, 3))

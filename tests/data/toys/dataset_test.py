@@ -11,6 +11,7 @@ from socialjepa_jax.errors import InputError
 from tests.data.toys.small import SMALL, small
 
 
+@pytest.mark.nightly
 def test_the_norb_protocol_renders_the_cameras_azimuths_alone(tmp_path):
     data = small(protocol=base.Protocol(azimuths=(160, 0)), lightings=(0, 1, 2))
     views = data.load(tmp_path)

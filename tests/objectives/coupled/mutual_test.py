@@ -107,6 +107,7 @@ def test_no_gradient_reaches_w(objective, coupled):
         assert not np.any(of_link[name]), name
 
 
+@pytest.mark.nightly
 def test_four_devices_give_the_run_of_one(coupled):
     four, _ = train(MUTUAL, PAIRED, hparams(), devices=4)
     chex.assert_trees_all_close(four.params, coupled[0].params, atol=1e-5, rtol=0)
