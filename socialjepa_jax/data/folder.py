@@ -17,6 +17,10 @@ from socialjepa_jax.data.records.views import TwoViews
 from socialjepa_jax.errors import ImageSize, InputError, check_one_of, expand_user, shown
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
+SINGLE = (
+    "Every state counts as an object of its own, so held-out objects are single states; subfolders "
+    "CATEGORY/OBJECT say which of them show one object."
+)
 
 # File names relative to the folder, factor name -> levels i64[M], and the categories' names.
 _Listing = tuple[tuple[str, ...], dict[str, np.ndarray], tuple[str, ...]]
@@ -89,7 +93,7 @@ class FolderData:
         if self.table and ("azimuth" in factors or not {"category", "instance"} <= factors):
             raise InputError(
                 f"columns={self.columns} must name category and instance, and no azimuth, which "
-                "the column 'camera' replaces"
+                "the column 'camera' replaces; a factor 'pose' may take the column azimuth"
             )
 
     @property
@@ -135,7 +139,11 @@ class FolderData:
         factors = np.stack(list(columns.values()), axis=1)
         table = base.ObservationTable(images, factors, tuple(columns), labels)
         name = printable(folder.resolve().name)
-        return self.views.of(pair_views(table, self.seen, self.splits, name))
+        dataset = pair_views(table, self.seen, self.splits, name)
+        if self.cameras and not self.table and not columns["picture"].any():
+            logging.warning("%s: %s", name, SINGLE)
+            dataset = dataclasses.replace(dataset, facts=(*dataset.facts, ("Objects", SINGLE)))
+        return self.views.of(dataset)
 
     def open_feed(self, dataset: base.ViewDataset, opening: Opening) -> ImageFeed:
         """Opens a stream of the files, or puts all images on the devices."""

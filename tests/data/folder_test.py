@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from socialjepa_jax.data import base, manifest
+from socialjepa_jax.data import base, folder, manifest
 from socialjepa_jax.data import images as images_lib
 from socialjepa_jax.data.arrays import ArraysData
 from socialjepa_jax.data.folder import FolderData
@@ -61,6 +61,14 @@ def test_a_folder_for_each_camera(tmp_path, names, labels, objects):
     for camera, state in itertools.product(range(2), range(4)):
         number = 10 * camera + order[state]
         np.testing.assert_array_equal(data.images[camera, state], random_image(number, 6))
+
+
+def test_single_files_are_called_objects_of_their_own(tmp_path, caplog):
+    _write_cameras(tmp_path / "flat", ["a", "b", "c", "d"])
+    assert dict(_of_cameras(tmp_path / "flat").load(tmp_path).facts) == {"Objects": folder.SINGLE}
+    assert folder.SINGLE in caplog.text
+    _write_cameras(tmp_path / "things", ["x/t/1", "x/t/0", "x/s/1", "x/s/0"])
+    assert dict(_of_cameras(tmp_path / "things").load(tmp_path).facts) == {}
 
 
 def test_states_that_a_camera_lacks_are_dropped(tmp_path):
