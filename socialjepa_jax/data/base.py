@@ -284,14 +284,16 @@ def world_dataset(
     )
 
 
-def check_columns(columns: Sequence[tuple[str, str]]) -> None:
+def check_columns(
+    columns: Sequence[tuple[str, str]], required: Sequence[str] = REQUIRED_FACTORS
+) -> None:
     """Checks that (factor, column) pairs name every required factor, and none twice.
 
     Raises:
         InputError: a required factor is missing, or a factor is named twice.
     """
     factors = [factor for factor, _ in columns]
-    for name in (*REQUIRED_FACTORS, *factors):
+    for name in (*required, *factors):
         if factors.count(name) != 1:
             raise InputError(f"columns={columns} must name {name!r} once")
 

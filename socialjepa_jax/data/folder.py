@@ -83,18 +83,22 @@ class FolderData:
         self.views.num_cameras(self.seen)
         if self.cameras:
             self._check_cameras()
-        else:
-            base.check_columns(self.columns)
+        base.check_columns(self.columns, self._required)
 
     def _check_cameras(self) -> None:
         if len(set(self.cameras)) < max(2, len(self.cameras)) or not all(self.cameras):
             raise InputError(f"cameras={self.cameras} must be two names or more, all different")
-        factors = {factor for factor, _ in self.columns}
-        if self.table and ("azimuth" in factors or not {"category", "instance"} <= factors):
+        if self.table and "azimuth" in dict(self.columns):
             raise InputError(
                 f"columns={self.columns} must name category and instance, and no azimuth, which "
                 "the column 'camera' replaces; a factor 'pose' may take the column azimuth"
             )
+
+    @property
+    def _required(self) -> tuple[str, ...]:
+        """Factors that the columns must name; a camera's name takes the place of its azimuth."""
+        given = ("azimuth",) if self.cameras else ()
+        return tuple(name for name in base.REQUIRED_FACTORS if name not in given)
 
     @property
     def seen(self) -> base.Protocol:
@@ -302,10 +306,9 @@ def _states(folder: pathlib.Path) -> list[tuple[str, str, str, str]]:
             files = [file for thing in _images_of(entry) for file in thing]
         else:
             files = [entry]
+            _check_image(entry)
         for file in files:
             path = pathlib.Path(file.path).relative_to(folder)
-            if path.suffix.lower() not in SUFFIXES:
-                raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
             state = path.with_suffix("").as_posix()  # cameras may write other formats
             category = path.parts[0] if len(path.parts) > 1 else folder.parent.name
             thing = path.parent.as_posix() if len(path.parts) > 2 else state
@@ -321,11 +324,15 @@ def _images_of(category: os.DirEntry[str]) -> list[list[os.DirEntry[str]]]:
     for thing in visible_entries(category):
         files = visible_entries(thing) if thing.is_dir() else [thing]
         for file in files:
-            if not file.is_file() or not file.name.lower().endswith(SUFFIXES):
-                raise InputError(f"{file.path}: is no {', '.join(SUFFIXES)} file")
+            _check_image(file)
         if files:
             things.append(files)
     return things
+
+
+def _check_image(entry: os.DirEntry[str]) -> None:
+    if not entry.is_file() or not entry.name.lower().endswith(SUFFIXES):
+        raise InputError(f"{entry.path}: is no {', '.join(SUFFIXES)} file")
 
 
 def visible_entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:

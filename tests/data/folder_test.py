@@ -102,6 +102,14 @@ def test_a_table_may_name_the_cameras(tmp_path):
         ({"cameras": ("L", "L")}, "cameras=.* all different"),
         ({"cameras": ("L", "")}, "cameras=.* must be two names or more"),
         ({"table": "t.csv"}, "no azimuth, which the column 'camera' replaces"),
+        ({"table": "t.csv", "columns": (("category", "a"),)}, "must name 'instance' once"),
+        (
+            {
+                "table": "t.csv",
+                "columns": tuple((n, n) for n in ("category", "instance", "instance")),
+            },
+            "must name 'instance' once",
+        ),
     ],
 )
 def test_cameras_that_cannot_be_are_refused(tmp_path, fields, message):

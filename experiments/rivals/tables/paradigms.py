@@ -39,6 +39,7 @@ Expected at --scale=cpu: 5 of 12 claims agree. By area SwAV is first (.376), by 
 (.959, RankMe 4.8); training adds to the area of 8 methods. VICReg has .413 on masks, .225 on crops.
 """
 
+import dataclasses
 import functools
 import hashlib
 import pathlib
@@ -56,7 +57,7 @@ from experiments.rivals.tables import measures, page, trained
 from experiments.rivals.tables.entrants import ENTRANTS, REFERENCES, RIVALS
 from experiments.rivals.tables.paradigms_claims import PUBLISHED, claims
 from experiments.rivals.tables.reading import at_equal_work, gain, mean, row_of
-from experiments.rivals.tables.trained import HOW, TOYS, TUNED, Trained, World, cross_pairs
+from experiments.rivals.tables.trained import HOW, TUNED, Trained, World, cross_pairs
 from socialjepa_jax import alignment, evaluation
 from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.records import RowName
@@ -112,7 +113,7 @@ def measured(scale: str, out: pathlib.Path, eth80: str | None = None) -> Rows:
     world = World(scale, out, eth80)
     missing = [name for name in (*ENTRANTS, PIXELS) if not world.rows_file(FOLDER, name).exists()]
     if len(cores := side_by_side.cores()) > 1 and len(missing) > 1:
-        world.experiment("ijepa", TOYS).data.load(out / "cache")  # rendered once for all
+        _ = dataclasses.replace(world).dataset  # rendered once for all; of a copy, for it is sent
         make = functools.partial(rows_of, world)
         side_by_side.run(make, longest_first(missing), cores, out / "cache" / "xla")
     with one_blas_thread(), ThreadPoolExecutor(1) as beside:

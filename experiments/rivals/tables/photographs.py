@@ -19,8 +19,6 @@ Expected at --scale=cpu: not run to its end; 4 claims.
 
 import pathlib
 
-import numpy as np
-
 from experiments.findings import Claim, Finding, Rows
 from experiments.rivals.methods import PIXELS
 from experiments.rivals.tables import paradigms
@@ -65,7 +63,7 @@ def claims(rows: Rows, toys: Rows) -> list[Claim]:
     gained = [name for name in RIVALS if gain(rows, name, "area").low > 0]
     directions = {name: mean(rows, name, "dimensions") for name in RIVALS}
     most = max(directions, key=directions.__getitem__)
-    pixels = float(np.mean(mean(rows, PIXELS, "dimensions", RowName.PIXEL_PCA)))
+    pixels = mean(rows, PIXELS, "dimensions", RowName.PIXEL_PCA)
     place = ranked.index("swav") + 1
     return [
         Claim("order", f"Spearman's above {ORDER:g}", order, order > ORDER,

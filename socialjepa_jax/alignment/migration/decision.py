@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -49,14 +49,8 @@ class Decision:
     @property
     def summary(self) -> str:
         """The answers in one line."""
-        answers = {
-            "search": self.search,
-            "bridge": self.bridge,
-            "classifiers": self.classifiers,
-            "pairs": self.pairs,
-            "related": self.related,
-        }
-        return "; ".join(f"{name}: {answer}" for name, answer in answers.items())
+        names = [field.name for field in fields(self) if field.name != "warnings"]
+        return "; ".join(f"{name}: {getattr(self, name)}" for name in names)
 
     def passes(self, gate: str) -> bool:
         """True if the answer of a gate of `GATES` is yes."""
