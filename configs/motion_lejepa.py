@@ -3,7 +3,7 @@
 Paper: LeJEPA's theory ("When Does LeJEPA Learn a World Model?"), in rendered images; Social-JEPA's
 claim that agents differ by a linear map. Neither paper has this experiment.
 Command: python -m socialjepa_jax.train --preset=motion_lejepa --workdir=runs/motion
-Cost: 45 seconds on two CPU cores (20,000-30,000 images/s), compilation included; rendering takes
+Cost: 45 to 105 seconds on two CPU cores (10,000-30,000 images/s), all included; rendering takes
 10-12 % of the CPU time, and with --config.data.pool=0 about 65 % of every step.
 Expected: R2 of the state 0.97 for every agent, R2 of W 0.98, of the map from actions within 0.01 of
 that; at most 0.4 for untrained encoders and pixel components.
