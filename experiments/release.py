@@ -5,8 +5,8 @@ kept. The states that are measured on come from a seed that no run uses: 400 sta
 motion; 50 toys of another world, of which 10 are held out with all their views.
 
 Command: python -m experiments.release --name=motion_lejepa --workdir=runs/motion_lejepa
-Cost: 45 to 105 seconds for motion_lejepa, five minutes for toys_ijepa and eleven for toys_lejepa, on
-two CPU cores.
+Cost: 45 to 105 seconds for motion_lejepa, five minutes for toys_ijepa and eleven for toys_lejepa,
+on two CPU cores.
 Expected: two files a name in `socialjepa_jax/artefacts`, and an entry of `measured.json`: on fresh
 states R2 of W 0.98, of the state 0.98 for motion_lejepa; R2 of W 0.57 for toys_ijepa and 0.65 for
 toys_lejepa.
