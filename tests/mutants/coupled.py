@@ -10,7 +10,7 @@ _SIMILARITIES = "socialjepa_jax/objectives/coupled/similarities.py"
 _DIVERGENCES = "socialjepa_jax/objectives/coupled/divergences.py"
 _CLASSES = "socialjepa_jax/objectives/coupled/classes.py"
 _PEERS = "socialjepa_jax/objectives/coupled/mutual_classes.py"
-_LABELS = "experiments/collaboration/labels.py"
+_LABELS = "socialjepa_jax/labels.py"
 _CROSSED = "socialjepa_jax/objectives/coupled/crossed.py"
 _COSTS = "socialjepa_jax/collaboration/costs.py"
 _WORTH = "socialjepa_jax/collaboration/worth.py"
@@ -156,7 +156,7 @@ COUPLED = (
         _LABELS,
         "rows = build.train_rows(chosen, dataset)",
         "rows = np.arange(dataset.num_states)",
-        ("tests/experiments/collaboration/labels_test.py",),
+        ("tests/labels_test.py",),
     ),
     Mutant(
         "pairs of cameras are not pulled together",

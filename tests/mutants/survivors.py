@@ -138,10 +138,10 @@ SURVIVORS = (
         _RECOMPUTED,
     ),
     Mutant(
-        "the rows of both shuffles change places",
+        "pairs are shuffled anywhere in both rows",
         _TABLE,
-        "RowName.MISMATCHED: (x, y[anywhere]),\n        RowName.MISMATCHED_CELL: (x, y[in_cell]),",
-        "RowName.MISMATCHED: (x, y[in_cell]),\n        RowName.MISMATCHED_CELL: (x, y[anywhere]),",
+        "found[RowName.MISMATCHED_CELL] = (x, y[in_cell])",
+        "found[RowName.MISMATCHED_CELL] = (x, y[anywhere])",
         _RECOMPUTED,
     ),
     Mutant(

@@ -7,7 +7,7 @@ from PIL import Image
 
 from socialjepa_jax.data import FramesData, MotionData
 from socialjepa_jax.data.arrays import read_array
-from socialjepa_jax.data.folder import read_table, visible_entries
+from socialjepa_jax.data.folder.listing import read_table, visible_entries
 from socialjepa_jax.data.frames.listing import FRAME
 from socialjepa_jax.errors import InputError
 

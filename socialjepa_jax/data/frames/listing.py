@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from socialjepa_jax.data.folder import SUFFIXES, read_table, visible_entries
+from socialjepa_jax.data.folder.listing import SUFFIXES, read_table, visible_entries
 from socialjepa_jax.errors import InputError, shown
 
 FRAME = "frame"  # column of the table that names the moment
