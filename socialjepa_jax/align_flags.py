@@ -18,7 +18,7 @@ GROUPS = {  # of flags, for --help
     "Inputs": "x y spaces key key_x key_y labels labels_key drop_nonfinite",
     "Pairing and splitting": "ids_x ids_y ids ids_key groups groups_key test_fraction seed",
     "Queries and decision": "queries_x queries_y answers answers_key similarity retention gate",
-    "The map": "method ridge rank trim scale standardize",
+    "The map": "method ridge rank trim scale standardize all_pairs",
     "Nulls and intervals": "permutations resamples strata strata_key",
     "Output": "out umap overwrite",
 }
@@ -64,6 +64,7 @@ def define_flags(values: flags.FlagValues) -> None:
     real("trim", 0.1, "For robust: share of the pairs that is left out.")
     boolean("scale", False, "For procrustes: also fit one global scale.")
     choice("standardize", "full", ("full", "center"), "Standardise mean and scale, or the mean.")
+    boolean("all_pairs", False, "Save the map of all pairs; what is measured is fitted on a part.")
     real("test_fraction", 0.2, "Share of the rows that is held out, by whole groups.")
     integer("seed", 0, "Seed of the split, the null and the intervals.", lower_bound=0)
     integer("permutations", 20, "Number of fits on shuffled pairs; 0: no null.", lower_bound=0)
@@ -98,8 +99,9 @@ def sources(values: flags.FlagValues) -> Sources:
         raise InputError("--ids_x and --ids_y go with --x and --y, without --ids")
     if (values.key_x or values.key_y) and values.spaces:
         raise InputError("--key_x and --key_y go with --x and --y")
-    if values.gate and values.spaces:
-        raise InputError("--gate goes with --x and --y")
+    for name in ("gate", "all_pairs"):
+        if values[name].value and values.spaces:
+            raise InputError(f"--{name} goes with --x and --y")
     if len(values.strata_key) > 1 and len(values.strata) > 1:
         raise InputError("--strata_key names columns of one file, --strata has several")
 

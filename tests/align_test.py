@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from absl import flags
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from socialjepa_jax import alignment
 from socialjepa_jax.align import define_flags, main
@@ -116,6 +116,24 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
         run(*arguments)
     run(*arguments, "--overwrite")
     assert not list(out.glob(".part*"))
+
+
+def test_the_saved_map_can_be_that_of_all_pairs_and_what_is_measured_stays(run, folder, tmp_path):
+    out, given = tmp_path / "out", ["--x=x.npy", "--y=y.npy"]
+    run(*given)
+    measured = rows_of(out)
+    held_out = ROWS - alignment.LinearMap.load(out / "map.npz").n_train
+    assert held_out > 0 and "of the fitted pairs" in (out / "report.html").read_text()
+    run(*given, "--all_pairs", "--overwrite")
+    assert rows_of(out) == measured
+    assert "of all pairs, the held-out ones too" in (out / "report.html").read_text()
+    x, y = (np.load(folder / f"{name}.npy") for name in ("x", "y"))
+    ridge = json.loads((out / "alignment.json").read_text())["settings"]["ridge"]
+    expected, saved = alignment.fit(x, y, ridge=ridge), alignment.LinearMap.load(out / "map.npz")
+    assert saved.n_train == ROWS
+    np.testing.assert_array_equal(saved.w, expected.w)
+    forward = load_file(out / "map.safetensors")["forward.weight"]
+    np.testing.assert_allclose(forward.T, expected.affine()[0], rtol=1e-6)
 
 
 @pytest.mark.nightly
@@ -336,6 +354,7 @@ BAD = [
     (["--x=x.npy", "--y=y.npy", "--answers=labels.npy"], "give --answers with --queries_x"),
     (["--x=x.npy", "--y=y.npy", "--queries_x=y.npy", "--answers=ids_x.npy"], "queries of x have 4"),
     (["--spaces=x.npy,y.npy", "--gate=search"], "--gate goes with --x and --y"),
+    (["--spaces=x.npy,y.npy", "--all_pairs"], "--all_pairs goes with --x and --y"),
     (["--spaces=x.npy,y.npy", "--key_x=a"], "--key_x and --key_y go with --x and --y"),
     (["--spaces=x.npy,y.npy", "--answers=ids_x.npy"], "--queries_x and --queries_y go with"),
     (["--spaces=x.npy"], "--spaces needs at least 2 files, got 1"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from socialjepa_jax.alignment.fitting import fit
 from socialjepa_jax.alignment.migration.ceilings import Ceilings
 from socialjepa_jax.alignment.migration.decision import Decision, Probes
 from socialjepa_jax.alignment.moments import Float64
@@ -30,7 +31,9 @@ def write_pair(
     folder: Path, study: Study, spaces: Spaces, probes: Probes, decision: Decision
 ) -> None:
     """Writes the map of a study in every format, alignment.json and items.csv."""
-    linear_map = study.linear_map
+    linear_map, settings = study.linear_map, study.settings
+    if settings.all_pairs:
+        linear_map = fit(*spaces.latents, **settings.refit(linear_map))
     linear_map.save(folder / "map.npz")
     save_novelty(study.novelty, folder / "novelty.npz")
     export.to_safetensors(linear_map, folder / "map.safetensors")

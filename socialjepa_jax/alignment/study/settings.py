@@ -46,6 +46,8 @@ class Settings:
         similarity: by which raw latents are searched, "cosine" | "dot" | "l2".
         retention: share of the recall@1 of full re-embedding, and of the accuracy of a probe above
             that of the most frequent class, that a map must keep to be advised.
+        all_pairs: True: the map that is saved is fitted to all pairs, by the ridge chosen without
+            those held out; what is measured stays the map fitted without them.
     """
 
     method: str = "ridge"
@@ -60,6 +62,7 @@ class Settings:
     resamples: int = 200
     similarity: str = "cosine"
     retention: float = 0.9
+    all_pairs: bool = False
 
     def __post_init__(self) -> None:
         check_one_of(METHODS, method=self.method)

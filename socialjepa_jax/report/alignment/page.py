@@ -19,7 +19,7 @@ from socialjepa_jax.report import html
 from socialjepa_jax.report.album import Album
 from socialjepa_jax.report.alignment import planes, sections, uses
 from socialjepa_jax.report.alignment.quality import quality_section
-from socialjepa_jax.report.alignment.verdict import rounded, verdict
+from socialjepa_jax.report.alignment.verdict import distances, rounded, verdict
 
 WORDS = {
     "x, y, W": "The old and the new space, and the map y ≈ W x between the two in standardised "
@@ -71,13 +71,16 @@ def write_pair_page(
     map_figures = sections.spectrum(study, album), sections.distances(study, album)
     parts = {
         "use": ("What it can be used for", uses.uses_section(study, probes)),
-        "numbers": ("How well it fits", quality_section(study)),
+        "numbers": (
+            "How well it fits",
+            html.join(distances(study, decision), quality_section(study)),
+        ),
         "planes": ("Before and after", _planes(study, spaces, names, album, umap)),
         "map": ("The map", html.figure_grid(*map_figures)),
         "pairs": ("How many pairs, how clean", sections.curves_section(study, album)),
         "layers": ("Layer by layer", sections.layers_section(study, spaces, names, album)),
         "items": ("Where it fails", sections.items_section(study, spaces.items, album)),
-        "apply": ("Apply it", _apply()),
+        "apply": ("Apply it", _apply(study)),
         "words": ("Words", html.definitions(WORDS)),
     }
     page = html.page(
@@ -137,11 +140,12 @@ def _planes(
     )
 
 
-def _apply() -> html.Html:
+def _apply(study: Study) -> html.Html:
+    pairs = "all pairs, the held-out ones too" if study.settings.all_pairs else "the fitted pairs"
     files = {
         "apply_map.py": "the lines below",
-        "map.npz": "W, its reverse regression, means and scales; NumPy reads it without pickles, "
-        "and socialjepa-align apply maps files of any size by it",
+        "map.npz": f"W, its reverse regression, means and scales, of {pairs}; NumPy reads it "
+        "without pickles, and socialjepa-align apply maps files of any size by it",
         "map.safetensors": "weights and biases of both directions as of torch.nn.Linear",
         "map.onnx": "x to y as one product and one sum, float32; y_unit has rows of length 1",
         "novelty.npz": "how far training items of either space lie from their mean",

@@ -46,8 +46,6 @@ def verdict(study: Study, names: tuple[str, str], decision: Decision, probes: Pr
         "Are there pairs enough?": _pairs(study, decision),
     }
     parts = [html.definitions(answers)]
-    if decision.related is not False:
-        parts.append(html.paragraph(_distances(study)))
     if decision.warnings:
         warnings = [html.paragraph(sentence) for sentence in decision.warnings]
         parts.append(html.join(html.paragraph("Warnings:", class_="dim"), *warnings))
@@ -202,10 +200,13 @@ def _pairs(study: Study, decision: Decision) -> str:
     return said
 
 
-def _distances(study: Study) -> str:
+def distances(study: Study, decision: Decision) -> html.Html:
+    """Compares distances through the maps with those of no map; nothing of unrelated spaces."""
+    if decision.related is False:
+        return html.Html("")
     no_map = study.metrics["none"]["dsc"]
     parts = [_distances_through(study, back, words) for back, words in _MAPS.items()]
-    return (
+    return html.paragraph(
         f"Distances: without any map the two spaces agree at DSC {rounded(no_map)} (1: the same "
         f"order of distances). {'; '.join(parts)}."
     )

@@ -15,7 +15,7 @@ from socialjepa_jax.alignment.migration.difficulty import Point
 from socialjepa_jax.alignment.permutation import Null
 from socialjepa_jax.alignment.resampling import UNKNOWN, Interval
 from socialjepa_jax.report.alignment import verdict as verdict_page
-from socialjepa_jax.report.alignment.verdict import verdict
+from socialjepa_jax.report.alignment.verdict import distances, verdict
 
 NEAR_ZERO = Interval(-0.002, 0.003)
 PROBES = {
@@ -87,11 +87,12 @@ def test_units_are_said_where_they_matter():
     ],
 )
 def test_distances_are_better_or_worse_only_beyond_their_interval(low, high, says):
-    assert says in words(difference=Interval(low, high))
+    assert says in distances(study(difference=Interval(low, high)), Decision(**ASKED))
 
 
 def test_unrelated_spaces_are_spared_their_distances():
-    assert "Distances:" in words() and "Distances:" not in words(answers={"related": False})
+    assert "Distances:" in distances(study(), Decision(**ASKED))
+    assert not distances(study(), Decision(**ASKED | {"related": False}))
 
 
 def searched(recall=(0.878, 0.868, 0.713)):
