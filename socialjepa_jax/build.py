@@ -111,13 +111,7 @@ def _teachers(experiment: Experiment, teacher: Encoders) -> dict[str, Any]:
         InputError: there is no such agent, its images are of another kind, or it was trained on
             states that the student is tested on.
     """
-    path, count = _migration(experiment).teacher, len(experiment.agents.seeds)
-    chosen = _migration(experiment).teachers or tuple(k % teacher.num_agents for k in range(count))
-    if len(chosen) != count or not 0 <= min(chosen) <= max(chosen) < teacher.num_agents:
-        raise InputError(
-            f"objective.teachers={chosen} must name one of the {teacher.num_agents} agents of "
-            f"{path} for each of {count} students"
-        )
+    path, chosen = _migration(experiment).teacher, teaching(experiment, teacher)
     theirs, ours = teacher.config, experiment
     for name in ("kind", "image_size", "channels"):
         if getattr(theirs.data, name) != getattr(ours.data, name):
@@ -135,6 +129,22 @@ def _teachers(experiment: Experiment, teacher: Encoders) -> dict[str, Any]:
         if not np.isfinite(np.asarray(leaf, np.float64)[list(chosen)]).all():
             raise InputError(f"objective.teacher={path} has parameters that are not finite")
     return jax.tree.map(lambda leaf: np.asarray(leaf)[list(chosen)], found)
+
+
+def teaching(experiment: Experiment, teacher: Encoders) -> tuple[int, ...]:
+    """Returns the agent that teaches each student of a migration; by default student k's is k.
+
+    Raises:
+        InputError: there is no such agent, or another number of them than of students.
+    """
+    path, count = _migration(experiment).teacher, len(experiment.agents.seeds)
+    chosen = _migration(experiment).teachers or tuple(k % teacher.num_agents for k in range(count))
+    if len(chosen) != count or not 0 <= min(chosen) <= max(chosen) < teacher.num_agents:
+        raise InputError(
+            f"objective.teachers={chosen} must name one of the {teacher.num_agents} agents of "
+            f"{path} for each of {count} students"
+        )
+    return chosen
 
 
 def make_trainer(

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from socialjepa_jax import build, config, evaluation
+from socialjepa_jax import build, config, evaluation, labels
 from socialjepa_jax.agents import AgentState, Trainer
 from socialjepa_jax.build import Parts
 from socialjepa_jax.config import Experiment
@@ -138,7 +138,8 @@ def fit(
     if profile:
         profile.check(experiment.run.steps)
     with _held(workdir, group) as check, contextlib.ExitStack() as opened:
-        parts = build.build(experiment, trainer_class, teacher=_teacher(experiment))
+        teacher = _teacher(experiment)
+        parts = build.build(experiment, trainer_class, teacher=teacher)
         with group.first_before_others("a usable workdir"):
             if group.is_first:
                 _prepare(experiment, workdir, parts)
@@ -149,6 +150,7 @@ def fit(
             progress = Progress(newest.restore(parts.abstract_state), 0, experiment.run.steps)
             dataset = _load(experiment, workdir, group)
             check()
+            parts = labels.given(parts, experiment, dataset, teacher)
             feed = build.open_feed(
                 experiment, dataset, parts, workdir, cache_folder(workdir),
                 check=check,
@@ -219,7 +221,7 @@ def _load(experiment: Experiment, workdir: pathlib.Path, group: Group) -> ViewDa
         dataset = experiment.data.load(cache_folder(workdir))
     logging.info(
         "%s: %d states of %d objects, %d cameras, %d states to train on; "
-        "%.0f %% of the images are also another camera's; %d states dropped",
+        "%.0f %% of the images are also another camera's; states dropped: %d",
         dataset.name,
         dataset.num_states,
         len(np.unique(dataset.instance_ids)),
@@ -266,6 +268,8 @@ def _report(
     workdir, fresh_state = session.workdir, session.parts.fresh_state
     if session.group.is_first:
         evaluation.save_latents(workdir, dataset, latents)
+        how, cameras = experiment.alignment, experiment.agents.cameras
+        evaluation.save_maps(workdir, how, cameras, dataset, latents)
     try:
         baseline = session.baseline
         if baseline is None:  # an earlier process did step 0; its state is drawn again

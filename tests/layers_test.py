@@ -12,7 +12,7 @@ LAYERS = """
     errors artefacts npz keys records sharding
     sigreg alignment dynamics data.augment models data optim objectives agents config
     identifiability performance collaboration evaluation report
-    build running loop experimental apply train align_flags align manifest
+    build labels running loop experimental apply train align_flags align manifest
 """.split()
 ALONE = {
     "sigreg": {"errors"},
@@ -74,8 +74,8 @@ def test_no_folder_is_crowded():
 
 # The experiment is opened where a run is put together, and by the entry points of evaluation.
 OPENS_THE_EXPERIMENT = {
-    "config", "build", "loop", "experimental.exact", "evaluation.metrics", "evaluation.table",
-    "evaluation.moving",
+    "config", "build", "labels", "loop", "experimental.exact", "evaluation.metrics",
+    "evaluation.table", "evaluation.moving",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Coupled runs in a folder: a teacher that an earlier run trained, two cameras, what is refused."""
 
 import dataclasses
+import json
 import shutil
 
 import chex
@@ -9,14 +10,14 @@ import numpy as np
 import pytest
 
 import socialjepa_jax as sj
-from configs import motion_lejepa, motion_migration, motion_mutual, smoke
+from configs import motion_lejepa, motion_migration, motion_mutual, smoke, toys_ijepa
 from socialjepa_jax import build, loop
 from socialjepa_jax import config as config_lib
 from socialjepa_jax.config import Agents
 from socialjepa_jax.data.toys import moving
 from socialjepa_jax.errors import InputError
 from socialjepa_jax.evaluation.encoders import Encoders
-from socialjepa_jax.objectives.coupled import Link, Taught
+from socialjepa_jax.objectives.coupled import Classes, Link, Migration, Taught
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,6 +96,25 @@ def test_resuming_is_the_same_run(student, teacher, tmp_path):
     resumed = loop.fit(taught_by(teacher), again)
     chex.assert_trees_all_equal(resumed.state.params, student[0].state.params)
     chex.assert_trees_all_equal(resumed.state.aux, student[0].state.aux)
+
+
+@pytest.mark.nightly
+def test_a_run_makes_labels_and_heads_of_its_own_data(tmp_path):
+    base = small(toys_ijepa, agents=Agents((0, 1), (0, 1)))
+    loop.fit(base, tmp_path / "teacher")
+    agents = Agents(cameras=(1, 1), seeds=(10, 11), partners=(0, 0))
+
+    def taught(classes):
+        objective = Migration(base.objective, teacher=str(tmp_path / "teacher"),
+                              link=Classes(num_classes=classes))  # fmt: skip
+        return dataclasses.replace(base, objective=objective, agents=agents)
+
+    loop.fit(taught(5), tmp_path / "student")
+    lines = [json.loads(line) for line in (tmp_path / "student/metrics.jsonl").open()]
+    found = [line for line in lines if line["kind"] == "train"][-1]
+    assert all(found[f"agent_{k}/link/{name}"] > 0 for k in (0, 1) for name in ("soft", "hard"))
+    with pytest.raises(InputError, match="num_classes=3, the training states have 5"):
+        loop.fit(taught(3), tmp_path / "other")
 
 
 def test_both_cameras_see_the_same_states_with_noise_of_their_own(untrained, tmp_path):

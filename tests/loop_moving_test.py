@@ -69,6 +69,8 @@ def test_the_workdir_holds_what_is_promised(straight, experiment):
             assert saved["states"].dtype == np.float32 and saved["latents"].shape == (40, 3)
             assert tuple(saved["state_names"]) == ("x", "y", "yaw")
             np.testing.assert_array_equal(saved["split_state"], result.dataset.split_state)
+    saved_maps = {path.name for path in (workdir / "maps").iterdir()}
+    assert saved_maps == {"agent_0_agent_1.npz", "agent_1_agent_2.npz"}  # 0 and 2 share a camera
     train, evals = lines(workdir, "train"), lines(workdir, "eval")
     assert {"agent_0/rho_hat", "agent_1/lambda", "agent_2/alignment"} <= train[0].keys()
     (row,) = [r for r in result.rows if (r["row"], r["y"]) == ("orthogonal", "agent_2")]

@@ -128,6 +128,8 @@ def misspelt(tmp_path_factory):
         ([TOYS], "workdir"),
         (["--workdir=w"], "config"),
         (["--preset=none", "--workdir=w"], "--preset='none' must be one of motion_lejepa"),
+        (["--preset=folder_ijepa:sheets", "--workdir=w"],
+         "error: layout='sheets' must be one of 'table', 'cameras'"),
         (["--preset=toys_ijepa", "--workdir=w", "--config.run.steps=many"], "many"),
         ([TOYS, "--workdir=w", "--config.optim.lerning_rate=1"],
          "--config.optim.lerning_rate: no such setting; did you mean 'learning_rate'?"),

@@ -14,14 +14,14 @@ import jax
 import numpy as np
 from absl import logging
 
-from experiments import findings
-from experiments.collaboration import labels, methods, scenes
+from experiments import findings, side_by_side
+from experiments.collaboration import methods, scenes
 from experiments.collaboration.methods import Method
 from experiments.collaboration.scenes import Scene, Score
 from experiments.findings import Rows
 from experiments.motion import pairs
 from experiments.motion.pairs import InMemory
-from socialjepa_jax import build, sharding
+from socialjepa_jax import build, labels, sharding
 from socialjepa_jax.agents import AgentState
 from socialjepa_jax.collaboration import costs
 from socialjepa_jax.config import Agents, Checkpoint, Experiment, Run
@@ -82,6 +82,12 @@ def world(scene: Scene, scale: str, out: pathlib.Path) -> World:
     return World(scene, scale, {}, TEACHERS, SEEDS[scale], out / scene.name)
 
 
+def tuning_world(scene: Scene, scale: str, out: pathlib.Path) -> World:
+    """Returns the world in which methods are tuned: that of `tuned_in`, if the scene has one."""
+    scene = scene.tuned_in or scene
+    return World(scene, scale, scene.tuning, TUNED, 1, out / scene.name)
+
+
 def rows(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
     """Tunes and measures a method, or reads what an earlier call has kept in `out`."""
 
@@ -92,8 +98,30 @@ def rows(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
         logging.info("%s: %s", name, found[-1])
         return [{"method": name, **row} for row in found]
 
-    file = f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
-    return findings.kept(out / scene.name / file, make)
+    return findings.kept(_file(name, scene, scale, out), make)
+
+
+def _file(name: str, scene: Scene, scale: str, out: pathlib.Path) -> pathlib.Path:
+    return out / scene.name / f"{scale}_{name.replace(',', '').replace(' ', '_')}.json"
+
+
+def all_at_once(scene: Scene, scale: str, out: pathlib.Path) -> None:
+    """Makes what is missing of the rows of a scene, on CPUs one method a core (`side_by_side`).
+
+    Args:
+        scene: that can be pickled.
+        scale, out: of the runs.
+    """
+    every, cores = methods.methods(scene, scale), side_by_side.cores()
+    missing = [name for name in every if not _file(name, scene, scale, out).exists()]
+    if min(len(cores), len(missing)) < 2:
+        return
+    for name in missing:  # or several processes would train one teacher
+        if every[name].teacher:
+            world(scene, scale, out).teachers(every[name].teacher)
+            tuning_world(scene, scale, out).teachers(every[name].teacher)
+    make = functools.partial(rows, scene=scene, scale=scale, out=out)
+    side_by_side.run(make, missing, cores, out / "cache" / "xla")
 
 
 def _tuned(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
@@ -105,7 +133,7 @@ def _tuned(name: str, scene: Scene, scale: str, out: pathlib.Path) -> Rows:
         return []
     values = method.trials
     seeds = tuple(TUNED + 10 + k for k in range(len(values)))
-    tuning = World(scene, scale, scene.tuning, TUNED, 1, out / scene.name)
+    tuning = tuning_world(scene, scale, out)
     look = _watched(method, tuning, seeds, **{method.knob: values})[0]
     areas = np.mean(look.scores, axis=0)
     return [

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_collections
 import numpy as np
 
 from configs import eth80_ijepa, toys_ijepa
@@ -85,11 +86,21 @@ def _state_r2(dataset: ViewDataset) -> Score:
     return lambda z_ND: float(readout_r2(z_ND, states, split).mean())
 
 
-def _on_pictures(config: Any) -> Callable[[tuple[int, ...], Mapping[str, object]], Experiment]:
-    """Returns I-JEPA on pictures, with the small encoder of `rivals_toys`."""
+@dataclass(frozen=True)
+class _OnPictures:
+    """I-JEPA on pictures, with the small encoder of `rivals_toys`; can be pickled.
 
-    def experiment(seeds: tuple[int, ...], changes: Mapping[str, object]) -> Experiment:
-        base = from_config_dict(pairs.changed(config(), changes))
+    Attributes:
+        config: of the pictures.
+        path: of their file; "": there is none.
+    """
+
+    config: Callable[[], ml_collections.ConfigDict]
+    path: str = ""
+
+    def __call__(self, seeds: tuple[int, ...], changes: Mapping[str, object]) -> Experiment:
+        file = {"data__path": self.path} if self.path else {}
+        base = from_config_dict(pairs.changed(self.config(), {**file, **changes}))
         objective: Any = base.objective
         vit = ViTConfig(
             image_size=48, patch_size=8, channels=base.data.channels, width=48, depth=2, heads=3,
@@ -98,8 +109,6 @@ def _on_pictures(config: Any) -> Callable[[tuple[int, ...], Mapping[str, object]
         objective = dataclasses.replace(objective, vit=vit, latent_encoder="context")
         agents = Agents((0,) * len(seeds), seeds)
         return dataclasses.replace(base, objective=objective, agents=agents)
-
-    return experiment
 
 
 def _categories(dataset: ViewDataset) -> Score:
@@ -137,7 +146,7 @@ TOYS = Scene(
     {"smoke": 4, "cpu": 400, "gpu": 1600, "paper": 1600},
     {"data__seed": 1},
     "accuracy of the category",
-    _on_pictures(toys_ijepa.get_config),
+    _OnPictures(toys_ijepa.get_config),
     _categories,
     {"data__instances": 4, "data__splits__test_instances": 2, "run__batch_size": 16},
     (512, 1024),
@@ -152,11 +161,10 @@ def photographs(path: str) -> Scene:
     Args:
         path: of the file that `configs/eth80_ijepa.py` describes.
     """
-    on_pictures = _on_pictures(eth80_ijepa.get_config)
     return dataclasses.replace(
         TOYS,
         name="table9_eth80",
-        experiment=lambda seeds, changes: on_pictures(seeds, {"data__path": path, **changes}),
+        experiment=_OnPictures(eth80_ijepa.get_config, path),
         small={"run__batch_size": 16},
         tuned_in=TOYS,
         classes=8,

@@ -17,15 +17,15 @@ Labels without a teacher cost at most 0.1 more than distillation: it is they tha
 teacher. Mutual learning with labels costs at least 0.9 of two models with labels alone.
 
 Command: python -m experiments.reproduce --only=table9_toys[,table9_eth80 --eth80=FILE] --out=DIR
-Cost at --scale=cpu: 23 methods of 5 CPU minutes, 115 CPU minutes for each; finished methods are
-kept.
+Cost at --scale=cpu: 23 methods of 5 CPU minutes, 115 CPU minutes for each, one method a core;
+finished methods are kept.
 Expected at --scale=cpu: 0 of 0 claims, not run yet.
 """
 
 import dataclasses
 import pathlib
 
-from experiments.collaboration import scenes, table9
+from experiments.collaboration import runs, scenes, table9
 from experiments.collaboration.scenes import Scene
 from experiments.findings import Claim, Finding, Rows
 from socialjepa_jax.collaboration import costs
@@ -55,6 +55,7 @@ def eth80(scale: str, out: pathlib.Path, eth80: str | None = None) -> Finding:
 
 
 def _found(scene: Scene, title: str, scale: str, out: pathlib.Path) -> Finding:
+    runs.all_at_once(scene, scale, out)
     found = table9.found(scene, title, scale, out)
     return dataclasses.replace(found, claims=[*found.claims, *label_claims(found.rows)])
 

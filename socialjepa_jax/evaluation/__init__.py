@@ -1,6 +1,12 @@
 """Measurements of trained agents: collapse, alignment, probes, and the controls beside them."""
 
-from socialjepa_jax.evaluation.latents import Untrained, encode_chunks, encode_states, save_latents
+from socialjepa_jax.evaluation.latents import (
+    Untrained,
+    encode_chunks,
+    encode_states,
+    save_latents,
+    save_maps,
+)
 from socialjepa_jax.evaluation.metrics import (
     best_metric,
     collapse_metrics,
@@ -25,6 +31,7 @@ __all__ = [
     "pairs",
     "probe_accuracies",
     "save_latents",
+    "save_maps",
     "scalars",
     "splits",
     "subjects",

@@ -145,6 +145,11 @@ def shared_factor_names(dataset: ViewDataset) -> tuple[str, ...]:
     return tuple(name for name in dataset.factor_names if name != "instance")
 
 
+def shares_factors(dataset: ViewDataset) -> bool:
+    """True if a shared factor varies: without one, cells and residuals say nothing of their own."""
+    return any(np.ptp(dataset.factor(name)) for name in shared_factor_names(dataset))
+
+
 def partial_out(
     z_ND: np.ndarray, features_NF: np.ndarray, train_rows: np.ndarray, ridge: float
 ) -> np.ndarray:

@@ -13,8 +13,12 @@ import numpy as np
 
 from socialjepa_jax import sharding
 from socialjepa_jax.agents import AgentState
+from socialjepa_jax.alignment.threads import one_blas_thread
+from socialjepa_jax.config import Alignment
 from socialjepa_jax.data.base import ViewDataset
 from socialjepa_jax.data.protocols import ImageFeed
+from socialjepa_jax.evaluation.metrics import fit_map
+from socialjepa_jax.evaluation.splits import pairs, splits
 
 PyTree = Any
 
@@ -95,3 +99,30 @@ def save_latents(workdir: pathlib.Path, dataset: ViewDataset, latents_AND: np.nd
             split_state=dataset.split_state,
             split_instance=dataset.split_instance,
         )
+
+
+@one_blas_thread()
+def save_maps(
+    workdir: pathlib.Path,
+    how: Alignment,
+    cameras: tuple[int, ...],
+    dataset: ViewDataset,
+    latents_AND: np.ndarray,
+) -> None:
+    """Writes maps/agent_<i>_agent_<j>.npz: W from agent i to j, for agents on different cameras.
+
+    It is the W that `alignment.json` measures first, fitted on the training states of the headline
+    split. `alignment.LinearMap.load` reads it.
+
+    Args:
+        workdir: of the run.
+        how: the map is fitted.
+        cameras: the camera of each agent.
+        dataset, latents_AND: of the run.
+    """
+    folder, train = workdir / "maps", splits(dataset)[0].train
+    folder.mkdir(exist_ok=True)
+    for i, j, same_camera in pairs(cameras):
+        if not same_camera:
+            linear_map = fit_map(how, latents_AND[i], latents_AND[j], train)
+            linear_map.save(folder / f"agent_{i}_agent_{j}.npz")

@@ -51,6 +51,8 @@ def subjects(
 ) -> Iterator[Subject]:
     """Yields every pair of agents, on every split, with its controls (see `controls`).
 
+    Rows about the shared factors are left out where no such factor varies.
+
     Args:
         cameras: the camera of each agent.
         seed: of the shuffled pairs.
@@ -78,7 +80,8 @@ def subjects(
                     ),
                     **_mismatched(seed, dataset, split, x, y),
                 }
-                found |= _partialled(dataset, split, found)
+                if controls.shares_factors(dataset):
+                    found |= _partialled(dataset, split, found)
             for row, spaces in found.items():
                 yield Subject(row, split, (i, j), *spaces)
 
@@ -98,15 +101,14 @@ def _mismatched(
     seed: int, dataset: ViewDataset, split: Split, x: np.ndarray, y: np.ndarray
 ) -> dict[RowName, tuple[np.ndarray, np.ndarray]]:
     """The same latents with wrong pairs: row name -> two spaces."""
-    rng = np.random.default_rng(seed)
-    names = controls.shared_factor_names(dataset)
-    parts = (split.train, split.test)
+    rng, parts = np.random.default_rng(seed), (split.train, split.test)
     anywhere = controls.shuffled_within(np.zeros(len(x), int), parts, rng)
-    in_cell = controls.shuffled_within(dataset.cells(names), parts, rng)
-    return {
-        RowName.MISMATCHED: (x, y[anywhere]),
-        RowName.MISMATCHED_CELL: (x, y[in_cell]),
-    }
+    found = {RowName.MISMATCHED: (x, y[anywhere])}
+    if controls.shares_factors(dataset):
+        cells = dataset.cells(controls.shared_factor_names(dataset))
+        in_cell = controls.shuffled_within(cells, parts, rng)
+        found[RowName.MISMATCHED_CELL] = (x, y[in_cell])
+    return found
 
 
 @one_blas_thread()
@@ -200,7 +202,12 @@ def probe_accuracies(
     subject: Subject,
     linear_map: alignment.LinearMap,
 ) -> dict[str, float]:
-    """Accuracy on held-out y of its own probe and of x's: by W^-1, by regression, as it is."""
+    """Accuracy on held-out y of its own probe and of x's: by W^-1, by regression, as it is.
+
+    Nothing where all states are of one category.
+    """
+    if not np.ptp(dataset.labels):
+        return {}
     train, test, labels = subject.split.train, subject.split.test, dataset.labels
     x, y, ridge = subject.x, subject.y, how.probe_ridge
 

@@ -119,7 +119,10 @@ def _number(cell: Cell) -> float:
 
 
 def best_rows(table: Table, column: Column) -> set[int]:
-    """Returns the indices of the ranked rows whose displayed value is the best of a column."""
+    """Returns the indices of the ranked rows whose displayed value is the best of a column.
+
+    There are none if all displayed values are equal.
+    """
     if not column.best:
         return set()
     numbers = {
@@ -127,7 +130,7 @@ def best_rows(table: Table, column: Column) -> set[int]:
         for i, row in enumerate(table.rows)
         if row.ranked and math.isfinite(_number(row.cells.get(column.key)))
     }
-    if len(numbers) < 2:
+    if len(set(numbers.values())) < 2:  # one row, or rows that are all equal
         return set()
     best = (max if column.best == "max" else min)(numbers.values())
     return {i for i, number in numbers.items() if number == best}

@@ -100,9 +100,9 @@ def exit_status(error: BaseException) -> tuple[int, str]:
 def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> list[str]:
     try:
         return flags.FLAGS(expand(argv))
-    except InputError as error:
-        _exit(error)
     except Exception as error:  # a config file is code and may raise anything
+        if (refusal := _refusal(error)) is not None:
+            _exit(refusal)
         # config_flags escapes some messages twice.
         text = str(error).replace("\\n", " ").replace("\\", "")
         frames = traceback.extract_tb(error.__traceback__)
@@ -110,6 +110,18 @@ def _parse(argv: list[str], expand: Callable[[Sequence[str]], list[str]]) -> lis
         unknown = isinstance(error, AttributeError | LookupError) and not loading
         setting = _unknown(text, argv) if unknown else ""
         _exit(InputError(setting or f"{type(error).__name__}: {text}"))
+
+
+def _refusal(error: BaseException | None) -> InputError | None:
+    """Returns the first refusal in the chain of an error; None if there is none.
+
+    config_flags and absl raise that of a config file anew, with a traceback in their message.
+    """
+    first = None
+    while error is not None:
+        first = error if isinstance(error, InputError) else first
+        error = error.__cause__ or error.__context__
+    return first
 
 
 def _unknown(text: str, argv: Sequence[str]) -> str:

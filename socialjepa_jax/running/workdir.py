@@ -93,7 +93,8 @@ def prepare(workdir: pathlib.Path, plain: dict[str, Any], versions: dict[str, st
         _check_writable(workdir)
         checkpoints = workdir / "checkpoints"
         plain = json.loads(json.dumps(plain))
-        for folder in (checkpoints, workdir / "tensorboard", workdir / "latents"):
+        named = (workdir / name for name in ("tensorboard", "latents", "maps"))
+        for folder in (checkpoints, *named):
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"--workdir={workdir}: {folder.name} is a file")
         # Without checkpoints nothing is lost, and another run may begin.

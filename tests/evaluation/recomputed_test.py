@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from configs import toys_ijepa
+from socialjepa_jax import alignment, evaluation
 from socialjepa_jax import config as config_lib
-from socialjepa_jax import evaluation
 from socialjepa_jax.config import Agents, Alignment
 from socialjepa_jax.data import ViewDataset
 from socialjepa_jax.evaluation import controls
@@ -86,6 +86,7 @@ def folder(tmp_path_factory, dataset, experiment, untrained):
     """The files that a run leaves."""
     path, latents = tmp_path_factory.mktemp("run"), make_latents(dataset, 1, 1.0)
     evaluation.save_latents(path, dataset, latents)
+    evaluation.save_maps(path, HOW, CAMERAS, dataset, latents)
     rows = evaluation.alignment_rows(experiment, dataset, latents, untrained)
     write_json(path / "alignment.json", {"schema": 1, "rows": rows})
     return path
@@ -174,6 +175,18 @@ def test_every_key_of_every_row(table, agents, untrained, dataset):
         # Residuals pass through float32, whose last digit is 1e-7 of the latents.
         loose = {"rtol": 2e-5, "atol": 2e-6} if "partialled" in where[2] else {}
         check(table[where], metrics, where, **loose)
+
+
+def test_the_saved_maps_are_those_of_the_headline(folder, agents):
+    apart = [(i, j) for i, j in ((0, 1), (0, 2), (1, 2)) if CAMERAS[i] != CAMERAS[j]]
+    names = {f"agent_{i}_agent_{j}.npz" for i, j in apart}
+    assert {path.name for path in (folder / "maps").iterdir()} == names
+    train, _ = agents[0].rows("instance")
+    for i, j in apart:
+        x, y = (agents[k].z[train] for k in (i, j))
+        expected = oracle.solve(oracle.Standard.of(x)(x), oracle.Standard.of(y)(y), HOW).T
+        found = alignment.LinearMap.load(folder / "maps" / f"agent_{i}_agent_{j}.npz")
+        np.testing.assert_allclose(found.w, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_the_world_tells_rows_columns_and_ways_back_apart(table):

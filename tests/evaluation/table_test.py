@@ -69,6 +69,18 @@ def test_every_control_stands_beside_the_trained_pair(experiment, dataset):
     assert len(set(r2.values())) == len(cross)  # no control stands for another
 
 
+def test_single_pictures_of_one_category_have_no_rows_about_factors_nor_probes(experiment, dataset):
+    alone = {"labels": np.zeros_like(dataset.labels), "label_names": ("a",)}
+    factors = np.stack([alone["labels"], np.arange(dataset.num_states, dtype=np.int32)], axis=1)
+    flat = dataclasses.replace(
+        dataset, **alone, factors=factors, factor_names=("category", "instance")
+    )
+    table = _table(experiment, flat, _worlds(dataset, 1.0, 1.0, 0.1))
+    cross = {key[0] for key in table if key[2:4] == ("agent_0", "agent_1")}
+    assert cross == {"trained", "untrained", "untrained_same_init", "pixel_pca", "mismatched"}
+    assert not any("probe_own" in metrics for metrics in table.values())
+
+
 def test_a_rotation_is_found_and_controls_are_low(experiment, dataset):
     table = _table(experiment, dataset, _worlds(dataset, 1.0, 0.0, 0.05))
     pair = ("state", "agent_0", "agent_1", "inverse")

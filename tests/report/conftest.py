@@ -136,7 +136,8 @@ def dataset() -> ViewDataset:
 def finished_run(dataset, tmp_path_factory):
     """A complete workdir, shared by all tests: copy it before changing it."""
     workdir = tmp_path_factory.mktemp("run")
-    config = {"name": "shapes_ijepa", "agents": {"cameras": CAMERAS, "seeds": [0, 1, 2]},
+    config = {"name": "shapes_ijepa", "data": {"kind": "toys"},
+              "agents": {"cameras": CAMERAS, "seeds": [0, 1, 2]},
               "alignment": {"method": "ridge", "ridge": 1.0, "kappa_max": 1e6}}  # fmt: skip
     versions = {"jax": "0.10.2", "devices": "1 x cpu (cpu)"}
     (workdir / "config.json").write_text(json.dumps(config))

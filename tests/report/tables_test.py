@@ -50,11 +50,13 @@ def test_best_is_judged_as_displayed_among_ranked_finite_rows():
         Row("b", {"r2": Interval(0.504, 0.0, 1.0), "error": 3.0}),
         Row("ceiling", {"r2": 0.9, "error": 0.1}, ranked=False),
         Row("c", {"r2": "text", "error": 2.0}),
+        Row("d", {"r2": 0.4}),
     ]
     table = Table((R2, ERROR), rows)
     assert best_rows(table, R2) == {0, 1}
     assert best_rows(table, ERROR) == {3}
     assert best_rows(Table((R2,), rows[:1]), R2) == set()  # nothing to compare with
+    assert best_rows(Table((R2,), rows[:2]), R2) == set()  # both are shown as 0.50
 
 
 def test_markdown():

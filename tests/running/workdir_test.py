@@ -235,7 +235,7 @@ def test_a_lost_configuration_is_that_of_the_newest_manifest(tmp_path, experimen
 
 
 def test_files_in_the_place_of_folders_are_refused(tmp_path, experiment):
-    for name in ("checkpoints", "tensorboard", "latents"):
+    for name in ("checkpoints", "tensorboard", "latents", "maps"):
         (tmp_path / name).write_text("")
         with pytest.raises(InputError, match=f"{name} is a file"):
             _prepare(tmp_path, experiment)

@@ -77,6 +77,15 @@ class RunData:
         seen = {int(m[1]) for line in (*self.train, *self.evals) for m in map(_AGENT, line) if m}
         return sorted(seen | set(self.latents))
 
+    @property
+    def beside_paper(self) -> bool:
+        """True if the paper's smallNORB numbers may stand beside the run's.
+
+        They may for smallNORB itself and for the toys, which are rendered in its manner.
+        """
+        data = self.config.get("data")
+        return isinstance(data, dict) and data.get("kind") in ("smallnorb", "toys")
+
     def camera(self, agent: int) -> int:
         """Camera of an agent; the agent's number if the config names none."""
         agents = self.config.get("agents")

@@ -64,8 +64,8 @@ def known(dataset: ViewDataset) -> html.Html | None:
     terms: dict[str, str] = dict(dataset.facts)
     if dataset.num_dropped:
         terms["Dropped"] = (
-            f"{dataset.num_dropped} states: a camera has no image of them, or one that is broken "
-            "(broken_files.txt)."
+            f"{dataset.num_dropped} of the states listed, since a camera has no image, or a broken "
+            "one (broken_files.txt)."
         )
     if not terms:
         return None

@@ -113,11 +113,10 @@ def headline(run: RunData) -> list[html.Html]:
     sentences = {split: text for split in SPLITS if (text := split_sentence(run, split))}
     if not sentences:
         return [html.paragraph(scores_lib.NO_ALIGNMENT, class_="lede")]
-    printed = social_jepa.SOCIAL_JEPA[7].value(social_jepa.SMALLNORB, "r2")
     caution = (
         "Held-out objects: W was fitted on other objects. Held-out states: on other states, also "
-        f"of the same objects. {_pretraining(run)} The paper prints R² {format_number(printed)} "
-        "for smallNORB. One run cannot say whether a difference would repeat: "
+        f"of the same objects. {_pretraining(run)}{_printed(run)} One run cannot say whether a "
+        "difference would repeat: "
     )
     command = html.tag("code", "python -m experiments.honest_table")
     rest = " repeats it over seeds, with intervals over objects."
@@ -126,6 +125,13 @@ def headline(run: RunData) -> list[html.Html]:
         for split, text in sentences.items()
     ]
     return [*results, html.paragraph(caution, command, rest, class_="dim")]
+
+
+def _printed(run: RunData) -> str:
+    if not run.beside_paper:
+        return ""
+    r2 = social_jepa.SOCIAL_JEPA[7].value(social_jepa.SMALLNORB, "r2")
+    return f" The paper prints R² {format_number(r2)} for smallNORB."
 
 
 def _pretraining(run: RunData) -> str:

@@ -38,24 +38,27 @@ _PROBES = (
     Column("probe_raw", "carried over without W", 3, "", "the first agent's, unchanged"),
 )
 _NEIGHBOUR_ROWS = (RowName.TRAINED, RowName.UNTRAINED, RowName.PIXEL_PCA, RowName.MISMATCHED)
+_PAPER_NOTE = (
+    "The paper's row is its smallNORB result (0° against 160°, ViT-S/16, 200 epochs). † Its MSE "
+    "follows neither reading of its equation (6) (on standardised latents MSE is 1 − R² a "
+    "feature), so it is not comparable with ours. "
+)
 _SHOWN_BOUND = 1e-3  # on the error of DSC
 _UNRANKED = (RowName.SAME_CAMERA, *PARTIALLED.values())  # a ceiling, and parts of other rows
 
 
 def metrics(run: RunData) -> html.Html:
-    """The metrics with every control and the paper's numbers, one table per split."""
+    """The metrics with every control and, beside the paper, its numbers: a table per split."""
     if not run.scores:
         return html.missing(NO_ALIGNMENT)
     parts: list[html.Html] = []
     for split in _splits(run):
         heading = html.tag("h3", SPLITS[split].capitalize())
         parts += [heading, tables.to_html(metrics_table(run, split))]
-    note = (
-        "The paper's row is its smallNORB result (0° against 160°, ViT-S/16, 200 epochs). "
-        "† Its MSE follows neither reading of its equation (6) (on standardised latents "
-        "MSE is 1 − R² a feature), so it is not comparable with ours. A regression map of latents "
-        "that end in a LayerNorm has an infinite κ by construction; κ eff. counts the kept "
-        "singular values only. DSC, NOS and CKA need no map at all: see the back maps below."
+    note = _PAPER_NOTE * run.beside_paper + (
+        "A regression map of latents that end in a LayerNorm has an infinite κ by construction; "
+        "κ eff. counts the kept singular values only. DSC, NOS and CKA need no map at all: see the "
+        "back maps below."
     )
     glossary = {look.label: look.meaning for look in map(looks.look, ROW_ORDER)}
     explained = html.folded("What the rows are", html.definitions(glossary))
@@ -63,7 +66,7 @@ def metrics(run: RunData) -> html.Html:
 
 
 def metrics_table(run: RunData, split: str) -> Table:
-    """Every row of alignment.json on one split, with the paper's own numbers at the end."""
+    """Every row of alignment.json on one split; beside the paper, its own numbers at the end."""
     rows = [_row(run, name, split, _METRICS) for name in _ordered_rows(run, split)]
     counts = [score.metrics.get("n_test", math.nan) for score in run.scores if score.split == split]
     sizes = sorted({int(count) for count in counts if math.isfinite(count)})
@@ -75,7 +78,8 @@ def metrics_table(run: RunData, split: str) -> Table:
         "DSC, NOS and CKA after the back map of equation (5)."
         f"{_dsc_note(run, split)}"
     )
-    return Table(_METRICS, [*rows, _paper_row()], corner="latents", caption=caption)
+    paper = [_paper_row()] if run.beside_paper else []
+    return Table(_METRICS, [*rows, *paper], corner="latents", caption=caption)
 
 
 def _dsc_note(run: RunData, split: str) -> str:
@@ -146,7 +150,7 @@ def _paper_row() -> Row:
 
 
 def neighbourhoods(run: RunData, album: Album) -> html.Html:
-    """NOS@k over k against chance, with the paper's Table 8."""
+    """NOS@k over k against chance and, beside the paper, its Table 8."""
     panels = []
     for split in _splits(run):
         curves = [curve for row in _NEIGHBOUR_ROWS if (curve := _nos_curve(run, row, split))]
@@ -158,9 +162,10 @@ def neighbourhoods(run: RunData, album: Album) -> html.Html:
             look = looks.look("chance")
             label = f"chance, 1 − k/(N−1), N = {n_test:.0f}"
             curves.append(Line(label, ticks, 1 - ticks / (n_test - 1), look.color, look.dash))
-        paper, printed = looks.look("paper"), SOCIAL_JEPA[8].row(SMALLNORB)
-        label = "paper, smallNORB (Table 8)"
-        curves.append(Line(label, *_nos(printed), paper.color, paper.dash, "X"))
+        if run.beside_paper:
+            paper, printed = looks.look("paper"), SOCIAL_JEPA[8].row(SMALLNORB)
+            label = "paper, smallNORB (Table 8)"
+            curves.append(Line(label, *_nos(printed), paper.color, paper.dash, "X"))
         figure = figures.lines(
             curves, title=SPLITS[split].capitalize(), x_label="neighbours k",
             y_label="NOS@k (lower is better)", log_x=True, x_ticks=ticks, height=3.8,

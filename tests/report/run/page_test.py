@@ -61,6 +61,13 @@ def test_the_papers_numbers_stand_beside_ours(page):
     assert "0.517 with W and 0.496 without" in text
 
 
+def test_the_papers_smallnorb_numbers_stand_beside_no_other_data(workdir, dataset):
+    config = json.loads((workdir / "config.json").read_text())
+    (workdir / "config.json").write_text(json.dumps({**config, "data": {"kind": "folder"}}))
+    text = write_run_report(workdir, dataset).read_text()
+    assert "smallNORB" not in text and "0.891" not in text
+
+
 def test_the_page_is_deterministic(page, workdir, dataset):
     assert write_run_report(workdir, dataset).read_bytes() == page.read_bytes()
 

@@ -1,4 +1,4 @@
-"""What methods with classes read: labels of training states, and the teachers' heads.
+"""Labels of training states, and the teachers' heads, for objectives that read classes.
 
 No label of a held-out object is in either: its place holds -1, which no loss can use.
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from socialjepa_jax import build, sharding
+from socialjepa_jax.alignment.threads import one_blas_thread
 from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.config import Experiment
 from socialjepa_jax.data.base import ViewDataset
@@ -21,15 +22,22 @@ from socialjepa_jax.objectives.coupled import Classes, Migration, MutualClasses,
 HIDDEN = -1
 
 
-def given(parts: build.Parts, chosen: Experiment, dataset: ViewDataset,
-          teacher: Encoders | None) -> build.Parts:  # fmt: skip
-    """Returns the parts of a run with what its objective reads of labels.
+@one_blas_thread()
+def given(
+    parts: build.Parts, chosen: Experiment, dataset: ViewDataset, teacher: Encoders | None
+) -> build.Parts:
+    """Returns the parts of a run with what its objective reads of labels, in its hparams.
+
+    They are the same bits for every number of cores and threads.
 
     Args:
         parts: of the run.
-        chosen: the experiment of a method.
+        chosen: its experiment.
         dataset: its data.
         teacher: of a migration.
+
+    Raises:
+        InputError: training states have another number of classes than the objective.
     """
     count = num_classes(chosen.objective)
     if not count:
@@ -77,9 +85,7 @@ def teacher_heads(
         'kernel' f32[A, E, C] and 'bias' f32[A, C].
     """
     rows, fitted = np.flatnonzero(labels_N != HIDDEN), {}
-    pairs = [
-        (k % teacher.num_agents, camera) for k, camera in enumerate(chosen.agents.partners)
-    ]  # agent k teaches student k, as `build.build` has it
+    pairs = list(zip(build.teaching(chosen, teacher), chosen.agents.partners))
     for agent, camera in set(pairs):
         z = teacher.encode(agent, np.asarray(dataset.images[camera][rows]))
         fitted[agent, camera] = fit_logistic(z, labels_N[rows], count)

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.collaboration import labels, methods, scenes
-from socialjepa_jax import build, sharding
+from experiments.collaboration import methods, scenes
+from socialjepa_jax import build, labels, sharding
 from socialjepa_jax.collaboration.logistic import fit_logistic
 from socialjepa_jax.errors import InputError
 
