@@ -139,7 +139,9 @@ def reproduce(
     names = [name for pattern in names for name in matching(pattern)]
     compilation.use_cache(out / "cache" / "xla", f"--out={out}")
     page = out / "report.html"
-    for name in [n for n in NAMES if n in names or not names]:
+    chosen = [name for name in NAMES if name in names or not names]
+    for number, name in enumerate(chosen, 1):
+        logging.info("%s begins, %d of %d.", name, number, len(chosen))
         begin = time.monotonic()
         module, function = MODULES[name]
         settings = {"eth80": eth80} if name in ON_IMAGES else {}

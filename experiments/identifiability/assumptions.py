@@ -49,20 +49,24 @@ def samples(scale: str, out: pathlib.Path) -> Finding:
         log_x=True,
         x_ticks=counts if len(counts) < 8 else (),
     )
+    return Finding(
+        "How many pairs are needed",
+        [_more_pairs(rows)],
+        {"": Plot(figure, "R² against the number of pairs", "Scored on fresh pairs.")},
+        rows,
+        settings=runs_lib.settings(budget, rho=RHO, mixing="spiral"),
+    )
+
+
+def _more_pairs(rows: Rows) -> Claim:
+    curve = findings.curve(rows, "samples", "r2_hz", "", 0)
     fewest, *_, most = curve.y
-    claim = Claim(
+    return Claim(
         "most minus fewest pairs/r2_hz",
         "the theory assumes endless data",
         most - fewest,
         most > fewest,
-        f"R² goes from {fewest:.3f} with {counts[0]} pairs to {most:.3f} with {counts[-1]}.",
-    )
-    return Finding(
-        "How many pairs are needed",
-        [claim],
-        {"": Plot(figure, "R² against the number of pairs", "Scored on fresh pairs.")},
-        rows,
-        settings=runs_lib.settings(budget, rho=RHO, mixing="spiral"),
+        f"R² goes from {fewest:.3f} with {curve.x[0]:g} pairs to {most:.3f} with {curve.x[-1]:g}.",
     )
 
 
@@ -88,19 +92,22 @@ def isotropization(scale: str, out: pathlib.Path) -> Finding:
         x_label="share of goal-seeking pairs",
         y_label="R²(h→z)",
     )
+    caption = "Goal-seeking latents dwell around two goals in each coordinate."
+    return Finding(
+        "How far the data may be from the theory",
+        [_goal_seeking(rows)],
+        {"": Plot(figure, "R² against the share of goal-seeking pairs", caption)},
+        rows,
+        settings=runs_lib.settings(budget, rho=RHO, mixing="sinusoid"),
+    )
+
+
+def _goal_seeking(rows: Rows) -> Claim:
     gaussian, *_, seeking = findings.curve(rows, "share", "r2_hz", "", 0, method="sigreg").y
-    claim = Claim(
+    return Claim(
         "sigreg/drop of R²",
         "Gaussian pairs recover better (theorem 2, Reacher table)",
         gaussian - seeking,
         gaussian > seeking,
         f"R² {gaussian:.4f} on OU pairs, {seeking:.4f} on goal-seeking ones.",
-    )
-    caption = "Goal-seeking latents dwell around two goals in each coordinate."
-    return Finding(
-        "How far the data may be from the theory",
-        [claim],
-        {"": Plot(figure, "R² against the share of goal-seeking pairs", caption)},
-        rows,
-        settings=runs_lib.settings(budget, rho=RHO, mixing="sinusoid"),
     )

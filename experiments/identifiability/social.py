@@ -179,13 +179,13 @@ def _figure(rows: Rows, example: dict[str, np.ndarray]) -> Figure:
         falling.plot(share, mean, "o", color=style.agent_color(k), label=name)
     low, high = error.get_xlim()
     error.plot([max(low, 1e-6), high], [max(low, 1e-6), high], color="#1d2430", lw=1, ls="--")
-    error.set(xscale="log", yscale="log", title="error under its bound")
+    error.set(xscale="log", yscale="log", title="error against its bound")
     style.plain_log(error.xaxis)
     style.plain_log(error.yaxis)
     error.set(xlabel="(√B1 + √B2)²", ylabel="E‖h2 - Q2 Q1ᵀ h1‖²")
     falling.plot([0, 1], [0, 1], color="#1d2430", lw=1, ls="--", label="predicted")
     falling.set(xlabel="share of latents that both see", ylabel="R² of W, held out")
-    falling.set_title("private latents are not shared")
+    falling.set_title("R² of W and shared latents")
     falling.legend(fontsize=7)
     return figure
 

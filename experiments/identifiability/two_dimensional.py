@@ -49,7 +49,7 @@ def run(scale: str, out: pathlib.Path) -> Finding:
             rows += [run.row for run in _train(name, "sigreg", "paper", scale)]
     z_N2 = shown.z[:2000]  # every world draws the same latents to be measured on
     panels[0].append(("latents z", z_N2))
-    figure = clouds(panels, z_N2, title="LeJEPA undoes each mixing up to a rotation")
+    figure = clouds(panels, z_N2, title="Observations x and learnt latents h, by mixing")
     caption = "Colour is the latents' angle, opacity their radius."
     return Finding(
         "Two latents, four mixings",

@@ -90,7 +90,7 @@ def _affinity() -> Plot:
     curve = figures.Line("", alphas, np.maximum(values, 1e-9), style.agent_color(0))
     figure = figures.lines(
         [curve],
-        title="Only the Gaussian has an affine first eigenfunction",
+        title="Distance of the first eigenfunction from an affine one",
         x_label="shape alpha",
         y_label="1 - R² of phi1 on z",
         log_x=True,
