@@ -33,8 +33,8 @@ masks: VICReg on masks has a worse own probe than VICReg on crops.
 tuning: with the published settings no method's area differs by more than .1.
 
 Command: python -m experiments.reproduce --only=table1_paradigms --out=runs/table1_paradigms
-Cost at --scale=cpu: 140 CPU minutes of training and 16 of measuring, of two shared cores; finished
-methods are kept, and all other tables of this folder read them.
+Cost at --scale=cpu: 67 minutes on two quiet cores; finished methods are kept, and all other tables
+of this folder read them.
 Expected at --scale=cpu: 5 of 12 claims agree. By area SwAV is first (.376), by R2 of W I-JEPA
 (.959, RankMe 4.8); training adds to the area of 8 methods. VICReg has .413 on masks, .225 on crops.
 """
