@@ -18,6 +18,7 @@ FIGURES = {  # experiment: the page that shows its figure, and the file beside t
     "reacher_planning": ("results.md", "reacher.png"),
     "table1_structure": ("tables/structure.md", "structure.png"),
     "table1_paradigms": ("tables/paradigms.md", "paradigms.png"),
+    "table1_eth80": ("tables/photographs.md", "photographs.png"),
     "table1_cross_view": ("tables/predictions.md", "cross_view.png"),
     "table6_capacity": ("tables/predictions.md", "capacity.png"),
     "exp_predictions": ("tables/predictions.md", "predictions.png"),

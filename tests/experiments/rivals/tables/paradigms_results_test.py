@@ -55,7 +55,7 @@ def test_the_readme_has_the_short_table_of_the_rows():
     assert adds["r2"] == 1 and "methods (by R² of W for one)" in text
     assert f"at equal ranks {adds['area']} of {len(RIVALS)} methods" in text
     above = [name for name in RIVALS if area(name) > mean(ROWS, PIXELS, "area", "pixel_pca")]
-    assert above == ["swav"] and "only SwAV passes the components of the pixels in area" in text
+    assert above == ["swav"] and "only SwAV passes the pixels' components in area" in text
     most = max(mean(ROWS, name, "dimensions") for name in RIVALS)
     assert most < mean(ROWS, PIXELS, "dimensions", "pixel_pca")
     assert "none has as many directions" in text
