@@ -46,7 +46,7 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .7rem; text-align: right; white-space: nowrap; vertical-align: top;
   border-top: 1px solid var(--line); }
-thead th { border-top: 0; font-weight: 600; vertical-align: bottom; }
+thead th { border-top: 0; font-weight: 600; vertical-align: bottom; white-space: normal; }
 th[scope=row], th:first-child { text-align: left; font-weight: 400; white-space: normal;
   min-width: 10.5rem; position: sticky; left: 0; background: var(--page); }
 th small, td small { display: block; line-height: 1.3; font-weight: 400; }

@@ -183,6 +183,8 @@ def state(run: RunData, dataset: ViewDataset) -> html.Html:
     for name in order:
         if scores := pick(run, name, SPLIT):
             cells: dict[str, Cell] = {c.key: mean(scores, c.key) for c in columns}
+            if name in (RowName.MISMATCHED, RowName.MISMATCHED_CELL):
+                del cells["state_r2_x"]  # of the trained agent itself
             ranked = name not in (RowName.SAME_CAMERA, RowName.ALL_PIXELS)
             kind = "headline" if name == RowName.TRAINED else ""
             rows.append(Row(looks.look(name).label, cells, ranked, kind))

@@ -209,7 +209,10 @@ def test_the_state_of_every_row_beside_w(tables):
     order = ["trained", "same_camera", *CONTROLS, "all_pixels"]
     assert [label for label, _, _ in rows] == [look(name).label for name in order]
     for name, (_, _, cells) in zip(order, rows):
-        assert cells == {title: cell(name, key) for title, key in keys.items()}, name
+        expected = {title: cell(name, key) for title, key in keys.items()}
+        if name.startswith("mismatched"):  # pairs are wrong, and the first agent is the trained one
+            expected["state, first agent"] = ("–", "")
+        assert cells == expected, name
     assert rows[-1][2]["R² of W"] == ("–", "")
 
 
