@@ -137,7 +137,8 @@ def best_rows(table: Table, column: Column) -> set[int]:
 
 
 def _heading(column: Column) -> html.Html:
-    arrow = {"max": " ↑", "min": " ↓", "": ""}[column.best]
+    space = "\N{NO-BREAK SPACE}"  # headings wrap, but not before their arrow
+    arrow = {"max": f"{space}↑", "min": f"{space}↓", "": ""}[column.best]
     return html.tag("th", column.title + arrow, scope="col", title=column.help or None)
 
 

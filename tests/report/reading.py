@@ -77,7 +77,7 @@ class Page(HTMLParser):
     def _end_row(self):
         table = self.tables[-1]
         if not table.columns:
-            table.columns = [cell.text.rstrip(" ↑↓") for cell in self._row]
+            table.columns = [cell.text.rstrip(" \N{NO-BREAK SPACE}↑↓") for cell in self._row]
             return
         label, *cells = self._row
         assert label.text not in table.cells and len(cells) == len(table.columns) - 1

@@ -169,7 +169,7 @@ class Tables(HTMLParser):
             self.row.append(tuple(self.cell))
             self.cell = None
         elif tag == "tr" and not self.head:
-            self.head = [title.rstrip(" ↑↓") for title, _ in self.row]
+            self.head = [title.rstrip(" \N{NO-BREAK SPACE}↑↓") for title, _ in self.row]
         elif tag == "tr":
             label, *cells = self.row
             self.rows.append((*label, dict(zip(self.head[1:], cells, strict=True))))
