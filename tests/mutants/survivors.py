@@ -147,8 +147,8 @@ SURVIVORS = (
     Mutant(
         "wrong pairs move from the training rows to the test rows",
         _TABLE,
-        "parts = (split.train, split.test)",
-        "parts = (np.arange(len(x)),)",
+        "rng, parts = np.random.default_rng(seed), (split.train, split.test)",
+        "rng, parts = np.random.default_rng(seed), (np.arange(len(x)),)",
         _RECOMPUTED,
     ),
     Mutant(
