@@ -118,6 +118,7 @@ def test_a_pair_of_files_becomes_a_report_and_a_map(run, folder, tmp_path):
     assert not list(out.glob(".part*"))
 
 
+@pytest.mark.nightly
 def test_the_saved_map_can_be_that_of_all_pairs_and_what_is_measured_stays(run, folder, tmp_path):
     out, given = tmp_path / "out", ["--x=x.npy", "--y=y.npy"]
     run(*given)

@@ -198,6 +198,10 @@ def _untrained_teacher():
     return Encoders(experiment, state.params, state.aux, 0.5 * ones, 0.2 * ones)
 
 
+BY_NIGHT = ("toys_ijepa_vits", "motion_conv", "motion_vits", "eth80_lejepa", "imagenet_lejepa")
+"""Data and objectives of these are those of others, too; only encoders or both together differ."""
+
+
 @pytest.fixture
 def opened(request, tmp_path, monkeypatch):
     """Parts and feed of a configuration, made small."""
@@ -229,7 +233,11 @@ def opened(request, tmp_path, monkeypatch):
         yield parts, feed
 
 
-@pytest.mark.parametrize("opened", CONFIGS, indirect=True)
+@pytest.mark.parametrize(
+    "opened",
+    [pytest.param(n, marks=[pytest.mark.nightly] * (n in BY_NIGHT)) for n in CONFIGS],
+    indirect=True,
+)
 def test_a_configuration_can_be_trained(opened):
     """Data of the configured kind is opened, and a step of it is traced."""
     parts, feed = opened

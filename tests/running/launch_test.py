@@ -33,6 +33,16 @@ def test_other_errors_keep_their_traceback():
     assert message.startswith("Traceback") and message.endswith("KeyError: 'name'\n")
 
 
+def test_the_refusal_of_a_config_file_is_found_below_what_libraries_make_of_it():
+    first = InputError("layout='sheets'")
+    again = InputError("Error whilst parsing config file: Traceback ...")
+    again.__context__ = first
+    flag = ValueError("flag --config: ...")
+    flag.__cause__ = again
+    assert launch._refusal(flag) is launch._refusal(first) is first
+    assert launch._refusal(ValueError("other")) is None
+
+
 def test_devices_that_the_machine_lacks_are_one_line():
     before = jax.config.values["jax_platforms"]
     try:

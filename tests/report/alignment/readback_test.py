@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 (a true minus sign is meant)
 
 import csv
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from socialjepa_jax.alignment import permutation
+from socialjepa_jax.alignment import LinearMap, permutation
 from socialjepa_jax.alignment.migration.decision import decide
 from socialjepa_jax.alignment.migration.queries import Queries
 from socialjepa_jax.alignment.study import outputs
@@ -103,6 +104,18 @@ def pair(tmp_path_factory):
     return SimpleNamespace(
         page=page, figures=figures, document=document, study=study, spaces=spaces, folder=folder
     )
+
+
+def test_the_saved_map_may_be_that_of_all_pairs(pair, tmp_path):
+    settings = dataclasses.replace(pair.study.settings, all_pairs=True)
+    study = dataclasses.replace(pair.study, settings=settings)
+    outputs.write_pair(tmp_path, study, pair.spaces, {}, decide(study, {}))
+    part, whole = (LinearMap.load(folder / "map.npz") for folder in (pair.folder, tmp_path))
+    x, y = (oracle.Standard.of(z)(z) for z in pair.spaces.latents)
+    np.testing.assert_allclose(whole.w, oracle.solve(x, y, HOW).T, rtol=1e-6)
+    assert whole.n_train == 180 > part.n_train == study.linear_map.n_train
+    document = json.loads((tmp_path / "alignment.json").read_text())
+    assert document["rows"] == pair.document["rows"] and document["settings"]["all_pairs"]
 
 
 def row_of(document, row, back):
