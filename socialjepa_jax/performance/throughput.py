@@ -99,7 +99,7 @@ def _flops_per_image(trainer: Trainer, source: Any) -> float:
     try:
         return flops.step(trainer.objective, trainer.batch_size, shape) / trainer.batch_size
     except (ValueError, AttributeError) as error:  # products or images that cannot be seen
-        logging.warning("FLOPs are unknown: %s.", error)
+        logging.info("The FLOPs of a step are not counted (%s).", error)
         return math.nan
 
 
