@@ -19,7 +19,10 @@ from socialjepa_jax.errors import InputError
 from socialjepa_jax.objectives.ijepa import IJepa
 
 
-@pytest.mark.parametrize("order", [("train", "align"), ("align", "train")])
+@pytest.mark.parametrize(
+    "order",
+    [("train", "align"), pytest.param(("align", "train"), marks=pytest.mark.nightly)],
+)
 def test_the_launchers_hide_no_name(order):
     first, second = order
     code = f"""

@@ -120,6 +120,7 @@ def test_saved_encoders_and_walks_make_the_map_from_actions(straight, experiment
         assert row["metrics"]["r2"] == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.nightly
 def test_going_on_after_a_kill_is_the_same_run_bit_for_bit(straight, experiment, monkeypatch):
     """The state of step 2 is all that a killed run leaves."""
     result, workdir = straight

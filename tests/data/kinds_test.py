@@ -17,7 +17,7 @@ from socialjepa_jax import sharding
 from tests.data import kinds
 
 CALLS = kinds.STEPS // kinds.STEPS_PER_CALL
-BY_DAY = ("class folders", "parquet")  # the others have files of their own, which run by day
+BY_DAY = ("class folders",)  # the others have files of their own, which run by day
 EVERY = [pytest.param(n, marks=[pytest.mark.nightly] * (n not in BY_DAY)) for n in kinds.KINDS]
 
 

@@ -106,6 +106,7 @@ def test_given_statistics_make_rows_independent():
     np.testing.assert_allclose(alone, latent[:1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_bfloat16_keeps_statistics_and_latents_in_float32():
     apply, params, images = tiny()
     config = dataclasses.replace(TINY, dtype="bfloat16")

@@ -83,7 +83,7 @@ def numpy_loss(images, masked, predicted, norm_pix_loss):
     return np.mean(errors)
 
 
-@pytest.mark.parametrize("norm_pix_loss", [True, False])
+@pytest.mark.parametrize("norm_pix_loss", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_loss_against_float64(norm_pix_loss):
     _, masked, _, predicted = forward(start(), batch()["image"])
     assert predicted.shape == (BATCH, N - K, PATCH * PATCH * 2)

@@ -14,9 +14,9 @@ from socialjepa_jax.objectives.base import groups_of, projected
 from socialjepa_jax.sharding import ONE_DEVICE
 from tests.objectives import rivals_table as table
 
-# Those whose gradients are compiled by day: batch statistics and keys, Sinkhorn and a queue, masks
-# and centres; the others are made of the same pieces.
-BY_DAY = ("moco", "swav", "ibot")
+# Those whose gradients are compiled by day: batch statistics and keys, masks and centres; the
+# others are made of the same pieces, but for SwAV's Sinkhorn and queue.
+BY_DAY = ("moco", "ibot")
 COMPILED = [
     name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly)
     for name in table.KINDS

@@ -140,6 +140,7 @@ def experiment(root, **fields):
     return dataclasses.replace(from_config_dict(config), data=small)
 
 
+@pytest.mark.nightly
 def test_broken_images_are_listed_and_replaced(tmp_path):
     root = rig.write(tmp_path / "data")
     cmyk = root / "samples/CAM_BACK/2_1.jpg"

@@ -119,6 +119,7 @@ def test_longer_calls_give_the_same_bits(coupled):
     chex.assert_trees_all_equal(longer, coupled[0])
 
 
+@pytest.mark.nightly
 def test_stopping_and_going_on_is_the_same_run(coupled):
     """W and its moments are part of the state."""
     half, _ = train(MUTUAL, PAIRED, hparams(), steps=STEPS // 2 + 2)
