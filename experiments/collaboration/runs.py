@@ -116,10 +116,9 @@ def all_at_once(scene: Scene, scale: str, out: pathlib.Path) -> None:
     missing = [name for name in every if not _file(name, scene, scale, out).exists()]
     if min(len(cores), len(missing)) < 2:
         return
-    for name in missing:  # or several processes would train one teacher
-        if every[name].teacher:
-            world(scene, scale, out).teachers(every[name].teacher)
-            tuning_world(scene, scale, out).teachers(every[name].teacher)
+    for of in sorted({every[name].teacher for name in missing} - {""}):
+        for each in (world(scene, scale, out), tuning_world(scene, scale, out)):
+            each.teachers(of)  # or several processes would train them
     make = functools.partial(rows, scene=scene, scale=scale, out=out)
     side_by_side.run(make, missing, cores, out / "cache" / "xla")
 
